@@ -12,9 +12,10 @@ namespace karez::kernels {
 std::vector<KernelRow> cpu_kernels() {
   limit_instructions();
   std::vector<KernelRow> rows = plain_kernels();
-  for (auto* list : {onednn_rows, hwy_axis_rows, hwy_conv_rows, hwy_pointwise_rows, hwy_pointwise_f64_rows,
-                     hwy_pool_rows, hwy_reduce_rows, hwy_update_rows, hwy_random_rows, fast_along_rows, fast_copy_rows,
-                     fast_index_rows, fast_sort_rows, fast_integer_rows, fast_resize_rows, bf16_widening_rows})
+  for (auto* list :
+       {onednn_rows, hwy_axis_rows, hwy_conv_rows, hwy_pointwise_rows, hwy_pointwise_f64_rows, hwy_pool_rows,
+        hwy_reduce_rows, hwy_row_program_rows, hwy_update_rows, hwy_random_rows, fast_along_rows, fast_copy_rows,
+        fast_index_rows, fast_sort_rows, fast_integer_rows, fast_resize_rows, bf16_widening_rows})
     for (KernelRow& row : list()) rows.push_back(std::move(row));
   return rows;
 }

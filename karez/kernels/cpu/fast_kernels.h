@@ -21,6 +21,7 @@ std::vector<KernelRow> hwy_pool_rows();           // max_pool, max_pool_grad
 std::vector<KernelRow> hwy_reduce_rows();         // reduce_sum, reduce_max, reduce_min
 std::vector<KernelRow> hwy_update_rows();         // sgd, adam, sgd_if, adam_if
 std::vector<KernelRow> hwy_random_rows();         // random_uniform
+std::vector<KernelRow> hwy_row_program_rows();    // row_program
 
 // Returns oneDNN's name for the implementation that runs this call, or "" if oneDNN has no fast one. For tests and
 // benchmarks.

@@ -50,11 +50,6 @@ HWY_EXPORT(floats_to_truth);
 
 using Interpreter = PointwiseInterpreter<float>;
 
-BlockFunctions<float> block_functions() {
-  return {HWY_DYNAMIC_DISPATCH(run_block), HWY_DYNAMIC_DISPATCH(fill_rows), HWY_DYNAMIC_DISPATCH(bytes_to_floats),
-          HWY_DYNAMIC_DISPATCH(floats_to_truth)};
-}
-
 bool supports(const CallSpec& call) {
   const auto pattern = find_broadcast_pattern(call);
   if (!pattern || !call.attrs.has("expr")) return false;
@@ -72,8 +67,9 @@ PreparedKernel prepare(const CallSpec& call) {
   require_fit(pattern.has_value(), call, "the fast kernel does not support these strides");
   if (const GeneratedPointwise* row = find_generated(call, *pattern))
     return prepare_generated(*row, *pattern, call.team);
-  return
-      [interpreter = Interpreter(call, *pattern)](const KernelArgs& args) { interpreter.run(block_functions(), args); };
+  return [interpreter = Interpreter(call, *pattern)](const KernelArgs& args) {
+    interpreter.run(block_functions_f32(), args);
+  };
 }
 
 // A cast between f32 and half types is the expression x0.
@@ -87,6 +83,11 @@ bool supports_cast(const CallSpec& call) {
 }
 
 }  // namespace
+
+BlockFunctions<float> block_functions_f32() {
+  return {HWY_DYNAMIC_DISPATCH(run_block), HWY_DYNAMIC_DISPATCH(fill_rows), HWY_DYNAMIC_DISPATCH(bytes_to_floats),
+          HWY_DYNAMIC_DISPATCH(floats_to_truth)};
+}
 
 void widen_bf16(const std::uint16_t* from, float* to, std::int64_t count) {
   HWY_DYNAMIC_DISPATCH(run_block)

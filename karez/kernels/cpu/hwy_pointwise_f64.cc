@@ -61,7 +61,7 @@ PreparedKernel prepare(const CallSpec& call) {
   const auto pattern = find_broadcast_pattern(call, DType::f64);
   require_fit(pattern.has_value(), call, "the fast kernel does not support these strides");
   return [interpreter = Interpreter(call, *pattern)](const KernelArgs& args) {
-    interpreter.run({HWY_DYNAMIC_DISPATCH(run_block), HWY_DYNAMIC_DISPATCH(fill_rows), from_bools, to_bools}, args);
+    interpreter.run(block_functions_f64(), args);
   };
 }
 
@@ -76,6 +76,10 @@ bool supports_cast(const CallSpec& call) {
 }
 
 }  // namespace
+
+BlockFunctions<double> block_functions_f64() {
+  return {HWY_DYNAMIC_DISPATCH(run_block), HWY_DYNAMIC_DISPATCH(fill_rows), from_bools, to_bools};
+}
 
 std::vector<KernelRow> hwy_pointwise_f64_rows() {
   KernelRow cast;

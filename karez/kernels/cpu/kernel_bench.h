@@ -129,6 +129,10 @@ inline std::vector<CallSpec> calls_for_fast_rows() {
       make("reduce_sum", {View(DType::f64, {300, 400})}, {View(DType::f64, {})}, {{"axes", Ints{0, 1}}}),
       make("reduce_max", {matrix}, {f32({300})}, {{"axes", Ints{1}}}),
       make("reduce_min", {matrix}, {scalar}, {{"axes", Ints{0, 1}}}),
+      make("row_program", {matrix, View(DType::i64, {300, 1})}, {matrix, f32({300, 1})},
+           {{"program",
+             "x2 = row_max(x0); x3 = exp(x0 - x2); x4 = row_sum(x3); x5 = x3 / x4; x6 = one_hot(x1); "
+             "x7 = x5 - x6; return x7, x4"}}),
       make("sgd", {matrix, matrix, matrix, scalar}, {matrix, matrix}, {{"momentum", 0.9}}),
       make("adam", {matrix, matrix, matrix, matrix, scalar, step}, {matrix, matrix, matrix},
            {{"beta1", 0.9}, {"beta2", 0.999}, {"eps", 1e-8}}),

@@ -9,8 +9,9 @@ namespace karez::kernels {
 
 std::vector<KernelRow> plain_kernels() {
   std::vector<KernelRow> rows;
-  for (auto* list : {plain_source_rows, plain_pointwise_rows, plain_copy_rows, plain_matmul_rows, plain_conv_rows,
-                     plain_pool_rows, plain_reduce_rows, plain_gather_rows, plain_axis_rows, plain_update_rows})
+  for (auto* list :
+       {plain_source_rows, plain_pointwise_rows, plain_copy_rows, plain_matmul_rows, plain_conv_rows, plain_pool_rows,
+        plain_reduce_rows, plain_row_program_rows, plain_gather_rows, plain_axis_rows, plain_update_rows})
     for (KernelRow& row : list()) rows.push_back(std::move(row));
   return rows;
 }

@@ -19,6 +19,7 @@ std::vector<KernelRow> plain_matmul_rows();
 std::vector<KernelRow> plain_conv_rows();    // conv2d, conv2d_grad_input, conv2d_grad_weight
 std::vector<KernelRow> plain_pool_rows();    // max_pool, avg_pool and their gradients
 std::vector<KernelRow> plain_reduce_rows();  // reduce_sum, reduce_max, reduce_min, arg_max
+std::vector<KernelRow> plain_row_program_rows();
 std::vector<KernelRow> plain_gather_rows();  // gather, scatter_add, one_hot
 std::vector<KernelRow> plain_axis_rows();    // cumsum, sort, take_along, add_along, resize
 std::vector<KernelRow> plain_update_rows();  // sgd, adam, sgd_if, adam_if

@@ -24,4 +24,17 @@ struct BlockOp {
   Storage dst_storage = Storage::computed;
 };
 
+// The functions of one instruction set on blocks of C, which is float or double. A block in memory may be stored in a
+// narrower type.
+template <class C> struct BlockFunctions {
+  void (*run)(const BlockOp& op, std::int64_t count);
+  // Writes each of the values `columns` times, and up to a vector of other elements after them.
+  void (*fill_rows)(const C* values, std::int64_t rows, std::int64_t columns, C* out);
+  void (*from_bools)(const std::uint8_t* from, C* to, std::int64_t count);
+  void (*to_bools)(const C* from, std::uint8_t* to, std::int64_t count);
+};
+
+BlockFunctions<float> block_functions_f32();
+BlockFunctions<double> block_functions_f64();
+
 }  // namespace karez::kernels

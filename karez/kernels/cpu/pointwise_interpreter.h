@@ -16,16 +16,6 @@
 
 namespace karez::kernels {
 
-// The functions of one instruction set on blocks of C, which is float or double. A block in memory may be stored in a
-// narrower type.
-template <class C> struct BlockFunctions {
-  void (*run)(const BlockOp& op, std::int64_t count);
-  // Writes each of the values `columns` times, and up to a vector of other elements after them.
-  void (*fill_rows)(const C* values, std::int64_t rows, std::int64_t columns, C* out);
-  void (*from_bools)(const std::uint8_t* from, C* to, std::int64_t count);
-  void (*to_bools)(const C* from, std::uint8_t* to, std::int64_t count);
-};
-
 // Every thread has separate blocks in the workspace: one for each constant and temporary, one for each input that is
 // repeated, bool or converted, and one for a bool result. If rows are short, a block holds several complete rows.
 template <class C> class PointwiseInterpreter {

@@ -1,0 +1,80 @@
+// RowSchedule: the order in which a row program runs on tiles of a matrix, and the buffers of its values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "karez/base/row_program.h"
+#include "karez/kernels/kernel.h"
+#include "karez/kernels/namespace.h"
+
+namespace karez::kernels {
+
+// How an operand of a row program extends over its matrix of rows x columns, and the shape that says so.
+enum class RowExtent : std::uint8_t {
+  scalar,      // [1, 1]
+  per_row,     // [rows, 1]
+  per_column,  // [1, columns]
+  full,        // [rows, columns]
+};
+
+// Where the elements of a value are: in the memory of an operand, or in the scratch memory of the thread.
+struct RowSlot {
+  int input = -1;             // of an operand
+  std::int64_t row_step = 0;  // of an operand: elements between rows
+  bool advances = false;      // whether the slot holds a complete row, of which a block is a part
+  std::int64_t offset = 0;    // in scratch, in elements
+};
+
+enum class RowStepKind : std::uint8_t {
+  apply,    // dst = op(a, b, c)
+  load,     // dst = elements of operand number a, converted to the type of the computation
+  fill,     // dst = each value of a, repeated along its row
+  reduce,   // dst = the reduction of each row of a
+  one_hot,  // dst = 1 in the column whose number operand number a gives for the row, 0 elsewhere
+  store,    // result dst = a, converted
+};
+struct RowStep {
+  RowStepKind kind = RowStepKind::apply;
+  ExprKind op = ExprKind::variable;
+  RowStatementKind reduction = RowStatementKind::sum;
+  int a = -1, b = -1, c = -1;
+  int dst = -1;            // a slot, or the number of the result
+  bool to_result = false;  // an `apply` that writes directly to the result `dst`
+};
+
+// The blocks of a phase read values that need complete rows of earlier phases.
+struct RowPhase {
+  std::vector<RowStep> per_row;  // on the values of the rows of a tile, before the blocks
+  std::vector<RowStep> blocks;   // on each block
+  std::vector<int> reductions;   // the slots that reductions of the blocks write
+};
+
+// A tile is several complete rows, or one long row that is divided into blocks. Each phase runs all blocks of a tile.
+// Results of full size are written in the last phase that has blocks, after the block's other steps: a result may have
+// the memory of a full operand.
+struct RowSchedule {
+  std::int64_t rows = 0, columns = 0;
+  std::int64_t tile_rows = 1;  // more than one only if a row is one block
+  std::int64_t block = 0;      // elements of a block
+  std::vector<RowSlot> slots;
+  std::vector<std::pair<int, double>> constants;  // slots that are filled once
+  std::vector<RowStep> begin;                     // fills slots that are the same in each tile
+  std::vector<RowPhase> phases;
+  std::vector<RowStep> end;       // stores results that have one value per row
+  std::vector<RowExtent> inputs;  // of each operand
+  std::int64_t scratch = 0;       // elements of each thread
+  std::vector<int> indices;       // the operands of one_hot, whose rows select columns
+  std::int64_t first_column = 0;  // the index that selects the first column
+
+  bool is_one_block() const { return columns <= block; }
+};
+
+// Returns the extent of an operand, or nullopt if its shape and strides are not those of the list above.
+std::optional<RowExtent> row_extent(const View& view, std::int64_t rows, std::int64_t columns);
+// Returns nullopt if the operands do not fit the program, or if the values need too many slots. `computed` is the type
+// of the computation.
+std::optional<RowSchedule> row_schedule(const CallSpec& call, DType computed);
+
+}  // namespace karez::kernels
