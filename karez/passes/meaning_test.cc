@@ -95,10 +95,13 @@ Graph random_step(std::mt19937_64& random, const Mesh& mesh, const Shape& shape 
 
 // Compiles and runs the graph, and compares its results with those of the evaluator. Returns false if the graph cannot
 // be compiled. With `few_passes`, some passes are switched off. With `buckets`, messages are expensive, and *buckets
-// counts the plans in which some all_reduces are bucketed.
+// counts the plans in which some all_reduces are bucketed. Every second seed merges reductions of rows.
 bool check(const Graph& graph, std::uint64_t seed, bool few_passes, int microbatches = 1, int* buckets = nullptr) {
   auto expected = testing::evaluate_graph(graph);
   Compilation c = testing::compilation(graph);
+  testing::AnyCatalog catalog;
+  catalog.rows = seed % 2 == 1;
+  c.catalog = &catalog;
   if (buckets != nullptr) c.options.costs.link = {1e-2, 1e-4};
   if (few_passes) c.options.off = {"canonicalise", "fuse", "in_place"};
   c.options.microbatches = microbatches;

@@ -1,6 +1,8 @@
 // Implements ops with short, direct code.
 #include "karez/passes/test_evaluate.h"
 
+#include "karez/base/row_program.h"
+
 namespace karez::passes::testing {
 
 double at(const Array& a, const std::vector<std::int64_t>& index) {
@@ -20,6 +22,43 @@ Array run_pointwise(const std::string& text, const std::vector<Array>& in) {
     for (const Array& a : in) x.push_back(a.data[i]);
     out.data.push_back(evaluate<double>(program, x));
   }
+  return out;
+}
+
+std::vector<Array> run_row_program(const std::string& text, const std::vector<Array>& in,
+                                   const std::vector<Shape>& shapes) {
+  const RowProgram program = parse_row_program(text);
+  Shape full{1, 1};
+  for (const Array& x : in)
+    for (std::size_t d = 0; d < 2; ++d) full[d] = std::max(full[d], x.shape[d]);
+  std::vector<Array> values;
+  for (const Array& x : in)
+    values.push_back(make_array(full, [&](const std::vector<std::int64_t>& i) {
+      return at(x, {x.shape[0] == 1 ? 0 : i[0], x.shape[1] == 1 ? 0 : i[1]});
+    }));
+  for (const auto& [kind, expr] : program.statements) {
+    if (kind == RowStatementKind::each) {
+      values.push_back(run_pointwise(print(expr), values));
+      continue;
+    }
+    const Array& x = values[static_cast<std::size_t>(expr->variable)];
+    values.push_back(make_array(full, [&](const std::vector<std::int64_t>& i) {
+      if (kind == RowStatementKind::one_hot) return at(x, i) == static_cast<double>(i[1]) ? 1.0 : 0.0;
+      double out = at(x, {i[0], 0});
+      for (std::int64_t c = 1; c < full[1]; ++c) {
+        const double next = at(x, {i[0], c});
+        out = kind == RowStatementKind::sum   ? out + next
+              : kind == RowStatementKind::max ? max_or_nan(out, next)
+                                              : std::min(out, next);
+      }
+      return out;
+    }));
+  }
+  std::vector<Array> out;
+  for (std::size_t r = 0; r < shapes.size(); ++r)
+    out.push_back(make_array(shapes[r], [&](const std::vector<std::int64_t>& i) {
+      return at(values[static_cast<std::size_t>(program.results[r])], i);
+    }));
   return out;
 }
 

@@ -52,6 +52,10 @@ Array run_reduction(const Array& x, const Shape& shape, const Ints& axes, double
   return out;
 }
 
+// Runs a row program; `shapes` are those of its results.
+std::vector<Array> run_row_program(const std::string& text, const std::vector<Array>& in,
+                                   const std::vector<Shape>& shapes);
+
 Array run_pad(const Array& x, const Shape& shape, const Attrs& attrs);
 
 Array run_matmul(const Array& a, const Array& b, const Shape& shape, const Attrs& attrs);

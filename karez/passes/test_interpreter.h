@@ -195,6 +195,13 @@ class Interpreter {
       }
       return;
     }
+    if (op == "row_program") {
+      std::vector<Shape> shapes;
+      for (const Operand& result : call.out) shapes.push_back(result.view.shape);
+      const auto results = run_row_program(call.attrs.text("program"), in, shapes);
+      for (std::size_t r = 0; r < results.size(); ++r) write(call.out[r], results[r]);
+      return;
+    }
     write(call.out[0], run_call(op, call.attrs, in, shape));
   }
 

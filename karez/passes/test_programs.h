@@ -14,11 +14,12 @@
 
 namespace karez::passes::testing {
 
-// Supports every call except those of the op `missing`, with any strides. The kernel is named after the op.
+// Supports every call except those of the op `missing`, with any strides. The kernel is named after the op. Row
+// programs are supported if `rows` is set.
 class AnyCatalog : public KernelCatalog {
  public:
   std::optional<KernelChoice> find(const CallSpec& call) const override {
-    if (call.op == missing) return std::nullopt;
+    if (call.op == missing || (call.op == "row_program" && !rows)) return std::nullopt;
     return KernelChoice{"any." + call.op, 0};
   }
   std::optional<CallSpec> suggest(const CallSpec& call) const override {
@@ -28,6 +29,7 @@ class AnyCatalog : public KernelCatalog {
     return op == missing ? cat("no kernel implements '", op, "'") : "any." + std::string(op);
   }
   std::string missing;
+  bool rows = false;
 };
 
 inline const OpTable& table() {

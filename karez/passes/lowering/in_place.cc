@@ -50,11 +50,14 @@ int reuse_memory(const Graph& graph, ById<LocalId, LocalValue>& values, const st
     if (!calls[i].node.valid()) continue;
     const OpDef& op = *graph.node(calls[i].node).op;
     if (!calls[i].merged.empty()) {
-      for (std::size_t operand = 0; operand < calls[i].in.size(); ++operand)
-        if (try_pair(i, operand, 0)) {
-          ++count;
-          break;
-        }
+      std::vector<bool> given(calls[i].in.size(), false);
+      for (std::size_t result = 0; result < calls[i].out.size(); ++result)
+        for (std::size_t operand = 0; operand < calls[i].in.size(); ++operand)
+          if (!given[operand] && try_pair(i, operand, result)) {
+            given[operand] = true;
+            ++count;
+            break;
+          }
       continue;
     }
     if (op.role != Role::compute || calls[i].in.size() != graph.node(calls[i].node).inputs.size()) continue;

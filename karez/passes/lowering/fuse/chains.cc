@@ -5,6 +5,7 @@
 
 #include "karez/base/expr.h"
 #include "karez/graph/op.h"
+#include "karez/passes/lowering/fuse/repeated_calls.h"
 #include "karez/passes/lowering/fuse/rules.h"
 
 namespace karez::passes {
@@ -12,8 +13,6 @@ namespace {
 
 // Longer expressions are not merged: a value that is read twice doubles the text.
 constexpr std::size_t max_text = 1000;
-// A value with several readers is computed again in each of them if that takes at most so many cheap operations.
-constexpr std::size_t max_repeated_ops = 2;
 
 bool is_pointwise(const LocalCall& call) {
   return !SegmentCalls::is_removed(call) && call.spec.op == "pointwise" && call.spec.out.size() == 1;
@@ -23,46 +22,6 @@ bool is_pointwise(const LocalCall& call) {
 bool keeps_value(const LocalCall& call, const Expr& expr) {
   const DType dtype = call.spec.out[0].dtype;
   return dtype == DType::f32 || (dtype == DType::b8 && base::is_boolean(expr->kind));
-}
-
-bool is_cheap(ExprKind kind) {
-  switch (kind) {
-    case ExprKind::neg:
-    case ExprKind::not_:
-    case ExprKind::abs:
-    case ExprKind::add:
-    case ExprKind::sub:
-    case ExprKind::mul:
-    case ExprKind::lt:
-    case ExprKind::le:
-    case ExprKind::gt:
-    case ExprKind::ge:
-    case ExprKind::eq:
-    case ExprKind::ne:
-    case ExprKind::and_:
-    case ExprKind::or_:
-    case ExprKind::max:
-    case ExprKind::min:
-    case ExprKind::select: return true;
-    default: return false;
-  }
-}
-
-// Elements in memory: those along dimensions that are not repeated.
-std::int64_t stored_bytes(const View& view) {
-  std::int64_t bytes = size_of(view.dtype);
-  for (std::size_t d = 0; d < view.shape.size(); ++d)
-    if (view.strides[d] != 0) bytes *= view.shape[d];
-  return bytes;
-}
-
-bool may_repeat(const LocalCall& call, const Expr& expr) {
-  const base::ExprProgram program = flatten(expr);
-  if (program.ops.size() > max_repeated_ops) return false;
-  std::int64_t read = 0;
-  for (const View& operand : call.spec.in) read += stored_bytes(operand);
-  return read <= stored_bytes(call.spec.out[0]) + stored_bytes(call.spec.out[0]) / 8 &&
-         std::all_of(program.ops.begin(), program.ops.end(), [](const base::ExprOp& op) { return is_cheap(op.op); });
 }
 
 // Operands of a call that is being made. Equal ones are one variable.

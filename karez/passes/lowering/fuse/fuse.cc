@@ -15,9 +15,11 @@ constexpr int (*rules[])(SegmentCalls&) = {
     fuse_cast_after,   // cast(relu(x)) -> relu(x) that writes 16-bit floats; also for matmul and conv2d. After
                        // fuse_bias and fuse_relu, which remove calls between a matmul or conv2d and its cast
     fuse_cast_before,  // relu(cast(x)) -> relu(x) that reads 16-bit floats
-    fuse_chains,       // exp(sub(x, y)) -> a call of one expression. After the rules for library calls, which may take
-                       // the first or the last call of a chain
-    merge_updates,     // sgd(w0, ...), sgd(w1, ...) -> sgd(w0, ..., w1, ...)
+    fuse_rows,    // a softmax -> a call of one row program. Before fuse_chains, because its statements are single ops,
+                  // whose values may be used several times
+    fuse_chains,  // exp(sub(x, y)) -> a call of one expression. After the rules for library calls, which may take
+                  // the first or the last call of a chain
+    merge_updates,  // sgd(w0, ...), sgd(w1, ...) -> sgd(w0, ..., w1, ...)
 };
 
 }  // namespace
@@ -28,7 +30,7 @@ LocalProgram fuse(LocalProgram program, const Graph& graph, const Segmentation& 
   for (LocalSegment& local : program.segments) {
     SegmentCalls segment(graph, program.values, catalog, team, local.calls, crosses);
     for (auto* rule : rules)
-      if (chains || rule != fuse_chains) rule(segment);
+      if (chains || (rule != fuse_chains && rule != fuse_rows)) rule(segment);
     segment.remove_dropped();
   }
   return program;

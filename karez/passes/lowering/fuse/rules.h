@@ -11,6 +11,7 @@ int fuse_bias(SegmentCalls& segment);
 int fuse_relu(SegmentCalls& segment);
 int fuse_cast_after(SegmentCalls& segment);
 int fuse_cast_before(SegmentCalls& segment);
+int fuse_rows(SegmentCalls& segment);
 int fuse_chains(SegmentCalls& segment);
 int merge_updates(SegmentCalls& segment);
 

@@ -2,6 +2,7 @@
 #include "karez/passes/lowering/fuse/segment_calls.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace karez::passes {
 
@@ -25,7 +26,8 @@ const OpDef* SegmentCalls::op_of(const LocalCall& call) const {
 void SegmentCalls::count_uses() {
   users_.clear();
   for (std::size_t i = 0; i < calls_.size(); ++i)
-    for (LocalId in : calls_[i].in) users_[root(in)].push_back(i);
+    if (!is_removed(calls_[i]))
+      for (LocalId in : calls_[i].in) users_[root(in)].push_back(i);
 }
 
 LocalCall* SegmentCalls::only_reader(const LocalCall& call) {
@@ -65,8 +67,32 @@ bool SegmentCalls::replace(std::size_t i, NewCalls readers) {
   return true;
 }
 
+const std::vector<std::size_t>& SegmentCalls::users(LocalId root) const {
+  static const std::vector<std::size_t> none;
+  const auto at = users_.find(root);
+  return at == users_.end() ? none : at->second;
+}
+
+void SegmentCalls::regroup(std::size_t first, std::size_t last, const std::vector<std::size_t>& members,
+                           LocalCall merged, const std::vector<std::size_t>& repeated,
+                           const std::vector<std::size_t>& late) {
+  const auto is_in = [](const std::vector<std::size_t>& calls, std::size_t i) {
+    return std::find(calls.begin(), calls.end(), i) != calls.end();
+  };
+  std::vector<LocalCall> before, after{std::move(merged)};
+  for (std::size_t i : repeated) after.push_back(calls_[i]);
+  for (std::size_t i = first; i <= last; ++i)
+    if (!is_removed(calls_[i]) && !is_in(members, i)) (is_in(late, i) ? after : before).push_back(std::move(calls_[i]));
+  before.insert(before.end(), std::make_move_iterator(after.begin()), std::make_move_iterator(after.end()));
+  const auto begin = calls_.begin() + static_cast<std::ptrdiff_t>(first);
+  calls_.erase(begin, begin + static_cast<std::ptrdiff_t>(last - first) + 1);
+  calls_.insert(calls_.begin() + static_cast<std::ptrdiff_t>(first), std::make_move_iterator(before.begin()),
+                std::make_move_iterator(before.end()));
+  count_uses();
+}
+
 bool SegmentCalls::is_needed_until(LocalId root, std::size_t call) const {
-  if (crosses_[root] || values_[root].variable >= 0 || values_[root].constant) return true;
+  if (outlives_calls(root)) return true;
   const auto at = users_.find(root);
   return at != users_.end() && at->second.back() >= call;
 }
@@ -96,12 +122,22 @@ bool SegmentCalls::bypass(std::size_t i, bool (*may_read_operand)(const LocalCal
   return true;
 }
 
-void SegmentCalls::put(std::size_t index, LocalCall call) {
+void SegmentCalls::drop(std::size_t call) {
+  if (is_removed(calls_[call])) return;
+  remove_uses(call);
+  calls_[call].kernel.clear();
+}
+
+void SegmentCalls::remove_uses(std::size_t index) {
   for (LocalId in : calls_[index].in) {
     auto& users = users_[root(in)];
     users.erase(std::lower_bound(users.begin(), users.end(), index));
     if (users.empty()) users_.erase(root(in));
   }
+}
+
+void SegmentCalls::put(std::size_t index, LocalCall call) {
+  remove_uses(index);
   calls_[index] = std::move(call);
   for (LocalId in : calls_[index].in) {
     auto& users = users_[root(in)];

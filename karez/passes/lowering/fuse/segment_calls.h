@@ -22,13 +22,14 @@ class SegmentCalls {
 
   // True for a call that was removed or fused into another call. Such a call has no kernel.
   static bool is_removed(const LocalCall& call) { return call.kernel.empty(); }
-  void drop(std::size_t call) { calls_[call].kernel.clear(); }
+  void drop(std::size_t call);
   void remove_dropped();
 
   // Returns the op of the node that a call implements, or null for calls that passes created and for removed calls.
   const OpDef* op_of(const LocalCall& call) const;
   LocalId root(LocalId value) const { return values_[value].root; }
   const View& view(LocalId value) const { return values_[value].view; }
+  std::int64_t offset(LocalId value) const { return values_[value].offset; }  // in bytes, from the root
 
   // Whether two values are the same bytes with the same type and strides.
   bool is_same(LocalId a, LocalId b) const {
@@ -51,6 +52,16 @@ class SegmentCalls {
   // of call `i`. Returns false and changes nothing if one of these is overwritten in between.
   using NewCalls = std::vector<std::pair<std::size_t, LocalCall>>;
   bool replace(std::size_t i, NewCalls readers);
+  // The calls that read some memory, in order; a call that reads it twice is listed twice.
+  const std::vector<std::size_t>& users(LocalId root) const;
+  // Whether other actors or later launches read some memory.
+  bool outlives_calls(LocalId root) const {
+    return crosses_[root] || values_[root].variable >= 0 || values_[root].constant;
+  }
+  // Replaces the calls `members`, from `first` to `last`, by one call. After it run those members that are `repeated`,
+  // then the calls `late`; before it the other calls between first and last.
+  void regroup(std::size_t first, std::size_t last, const std::vector<std::size_t>& members, LocalCall merged,
+               const std::vector<std::size_t>& repeated, const std::vector<std::size_t>& late);
   // Whether the bytes of some memory are needed after call `i` in any case: by calls after it, by other actors or by
   // later launches.
   bool is_needed_until(LocalId root, std::size_t call) const;
@@ -64,6 +75,7 @@ class SegmentCalls {
  private:
   bool overwritten_between(std::size_t i, const LocalCall& reader) const;
   void put(std::size_t index, LocalCall call);  // replaces the call at `index`
+  void remove_uses(std::size_t index);
 
   const Graph& graph_;
   const ById<LocalId, LocalValue>& values_;
