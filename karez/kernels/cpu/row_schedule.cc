@@ -1,9 +1,8 @@
-// Divides a row program into phases and assigns buffers to its values.
+// Lists the steps of each phase of a row program, and assigns buffers to its values.
 #include "karez/kernels/cpu/row_schedule.h"
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 namespace karez::kernels {
 namespace {
@@ -17,141 +16,33 @@ constexpr std::size_t max_slots = 128;
 // Builds the schedule of one program.
 class Scheduler {
  public:
-  Scheduler(const CallSpec& call, RowProgram program, DType computed)
+  Scheduler(const CallSpec& call, const RowValues& values, DType computed)
       : call_(call),
-        program_(std::move(program)),
+        values_(values),
         computed_(computed) {}
 
   std::optional<RowSchedule> run() {
-    if (!read_operands() || !find_extents()) return std::nullopt;
-    find_phases();
+    out_.rows = values_.rows(), out_.columns = values_.columns();
+    out_.tile_rows = std::clamp<std::int64_t>(whole_rows / out_.columns, 1, out_.rows);
+    out_.block = std::min(out_.tile_rows * out_.columns, long_block);
+    for (int v = 0; v < values_.inputs(); ++v) out_.inputs.push_back(values_.extent(v));
     place_inputs();
-    for (int p = 0; p <= last_phase_ + 1; ++p) {
+    for (int p = 0; p <= values_.last_phase() + 1; ++p) {
       out_.phases.emplace_back();
       add_phase(p);
     }
-    for (std::size_t r = 0; r < program_.results.size(); ++r)
-      if (extent(program_.results[r]) == RowExtent::per_row)
-        out_.end.push_back(store(program_.results[r], static_cast<int>(r)));
+    for (std::size_t r = 0; r < results().size(); ++r)
+      if (values_.extent(results()[r]) == RowExtent::per_row)
+        out_.end.push_back(store(results()[r], static_cast<int>(r)));
     if (out_.slots.size() > max_slots) return std::nullopt;
     return std::move(out_);
   }
 
  private:
-  int variables() const { return program_.inputs + static_cast<int>(program_.statements.size()); }
-  bool is_input(int v) const { return v < program_.inputs; }
-  const RowStatement& statement(int v) const {
-    return program_.statements[static_cast<std::size_t>(v - program_.inputs)];
-  }
   const View& input(int v) const { return call_.in[static_cast<std::size_t>(v)]; }
-  RowExtent& extent(int v) { return extents_[static_cast<std::size_t>(v)]; }
-  bool is_full(int v) { return extent(v) == RowExtent::full || extent(v) == RowExtent::per_column; }
-  // The first phase whose blocks may read the variable.
-  int& available(int v) { return available_[static_cast<std::size_t>(v)]; }
-  int& phase(int v) { return phase_[static_cast<std::size_t>(v)]; }  // in which a full value is computed
-  std::vector<int> reads(int v) const {
-    std::vector<int> out;
-    variables_of(statement(v).expr, out);
-    return out;
-  }
-
-  bool read_operands() {
-    if (static_cast<int>(call_.in.size()) != program_.inputs || call_.out.size() != program_.results.size() ||
-        call_.in.empty() || program_.results.empty() || variables() > max_row_variables)
-      return false;
-    for (const auto* views : {&call_.in, &call_.out})
-      for (const View& view : *views) {
-        if (view.rank() != 2) return false;
-        out_.rows = std::max(out_.rows, view.shape[0]), out_.columns = std::max(out_.columns, view.shape[1]);
-      }
-    if (out_.rows < 1 || out_.columns < 2) return false;
-    for (const auto* views : {&call_.in, &call_.out})
-      for (const View& view : *views)
-        if (!row_extent(view, out_.rows, out_.columns)) return false;
-    out_.tile_rows = std::clamp<std::int64_t>(whole_rows / out_.columns, 1, out_.rows);
-    out_.block = std::min(out_.tile_rows * out_.columns, long_block);
-    return true;
-  }
-
-  bool find_extents() {
-    extents_.resize(static_cast<std::size_t>(variables()));
-    for (int v = 0; v < variables(); ++v) {
-      if (is_input(v)) {
-        extent(v) = *row_extent(input(v), out_.rows, out_.columns);
-        out_.inputs.push_back(extent(v));
-        continue;
-      }
-      const RowStatementKind kind = statement(v).kind;
-      const std::vector<int> read = reads(v);
-      if (kind == RowStatementKind::each) {
-        const bool any_full = std::any_of(read.begin(), read.end(), [&](int r) { return is_full(r); });
-        extent(v) = any_full ? RowExtent::full : RowExtent::per_row;
-        for (const ExprOp& op : flatten(statement(v).expr).ops)
-          if (is_bitwise(op.op)) return false;
-      } else if (kind == RowStatementKind::one_hot) {
-        if (!is_input(read[0]) || extent(read[0]) == RowExtent::full || extent(read[0]) == RowExtent::per_column ||
-            !is_index(input(read[0])))
-          return false;
-        extent(v) = RowExtent::full;
-        out_.indices.push_back(read[0]);
-        out_.first_column = call_.attrs.integer("offset", 0);
-      } else {
-        // A narrower operand would have to be converted; statements are not.
-        if (extent(read[0]) != RowExtent::full || (is_input(read[0]) && input(read[0]).dtype != computed_))
-          return false;
-        extent(v) = RowExtent::per_row;
-      }
-      for (int r : read)
-        if (kind != RowStatementKind::one_hot && is_input(r) && !has_dtype(input(r).dtype)) return false;
-    }
-    for (std::size_t r = 0; r < program_.results.size(); ++r) {
-      const RowExtent result = *row_extent(call_.out[r], out_.rows, out_.columns);
-      const bool is_row = result == RowExtent::per_row || (out_.rows == 1 && result == RowExtent::scalar);
-      if (extent(program_.results[r]) == RowExtent::full ? result != RowExtent::full : !is_row) return false;
-      if (!has_dtype(call_.out[r].dtype)) return false;
-    }
-    return true;
-  }
-
+  const std::vector<int>& results() const { return values_.program().results; }
+  std::size_t variables() const { return static_cast<std::size_t>(values_.variables()); }
   static bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
-  bool has_dtype(DType dtype) const {
-    return dtype == DType::b8 || dtype == DType::f32 || (computed_ == DType::f32 ? is_half(dtype) : dtype == computed_);
-  }
-
-  // Reductions run as early as possible, other full values as late as possible, so that few values are alive between
-  // phases.
-  void find_phases() {
-    available_.assign(static_cast<std::size_t>(variables()), 0);
-    phase_.assign(static_cast<std::size_t>(variables()), 0);
-    for (int v = program_.inputs; v < variables(); ++v) {
-      for (int r : reads(v)) available(v) = std::max(available(v), available(r));
-      const RowStatementKind kind = statement(v).kind;
-      phase(v) = available(v);
-      const bool reduces = kind != RowStatementKind::each && kind != RowStatementKind::one_hot;
-      if (reduces) ++available(v);
-      if (reduces || extent(v) == RowExtent::full) last_phase_ = std::max(last_phase_, phase(v));
-    }
-    std::vector<int> first_use(static_cast<std::size_t>(variables()), std::numeric_limits<int>::max());
-    for (int result : program_.results) first_use[static_cast<std::size_t>(result)] = last_phase_;
-    for (int v = variables() - 1; v >= program_.inputs; --v) {
-      if (extent(v) == RowExtent::full)
-        phase(v) = std::max(phase(v), std::min(first_use[static_cast<std::size_t>(v)], last_phase_));
-      if (extent(v) != RowExtent::full && statement(v).kind == RowStatementKind::each) continue;
-      for (int r : reads(v)) {
-        int& first = first_use[static_cast<std::size_t>(r)];
-        first = std::min(first, phase(v));
-      }
-    }
-    last_use_.assign(static_cast<std::size_t>(variables()), -1);
-    for (int v = program_.inputs; v < variables(); ++v)
-      if (extent(v) == RowExtent::full || statement(v).kind != RowStatementKind::each)
-        for (int r : reads(v)) {
-          int& last = last_use_[static_cast<std::size_t>(r)];
-          last = std::max(last, phase(v));
-        }
-    for (int result : program_.results)
-      if (extent(result) == RowExtent::full) last_use_[static_cast<std::size_t>(result)] = last_phase_;
-  }
 
   // Slots.
   int add_slot(RowSlot slot) {
@@ -171,11 +62,11 @@ class Scheduler {
   }
 
   void place_inputs() {
-    slots_.assign(static_cast<std::size_t>(variables()), -1);     // of a full value, or of one value per row
-    repeated_.assign(static_cast<std::size_t>(variables()), -1);  // of values per row, repeated along their rows
-    for (int v = 0; v < program_.inputs; ++v) {
+    slots_.assign(variables(), -1);     // of a full value, or of one value per row
+    repeated_.assign(variables(), -1);  // of values per row, repeated along their rows
+    for (int v = 0; v < values_.inputs(); ++v) {
       int& slot = slots_[static_cast<std::size_t>(v)];
-      switch (extent(v)) {
+      switch (values_.extent(v)) {
         case RowExtent::full: slot = operand_slot(v, out_.columns); break;
         case RowExtent::per_row: slot = operand_slot(v, 1); break;
         case RowExtent::scalar:
@@ -232,8 +123,8 @@ class Scheduler {
   // The slot from which a step on blocks reads variable `v`.
   int block_slot(int v) {
     int& slot = slots_[static_cast<std::size_t>(v)];
-    if (is_full(v)) {
-      const bool needs_load = is_input(v) && out_.slots[static_cast<std::size_t>(slot)].input >= 0 &&
+    if (values_.is_full(v)) {
+      const bool needs_load = values_.is_input(v) && out_.slots[static_cast<std::size_t>(slot)].input >= 0 &&
                               (input(v).dtype == DType::b8 || (input(v).dtype != computed_ && uses_in_phase(v) > 1));
       if (!needs_load) return slot;
       int& loaded = loaded_[static_cast<std::size_t>(v)];
@@ -255,7 +146,7 @@ class Scheduler {
   // The slot from which a step on one value per row reads variable `v`. Operands of other types are converted first.
   int row_slot(int v) {
     int& slot = slots_[static_cast<std::size_t>(v)];
-    if (is_input(v) && extent(v) == RowExtent::per_row && input(v).dtype != computed_ &&
+    if (values_.is_input(v) && values_.extent(v) == RowExtent::per_row && input(v).dtype != computed_ &&
         out_.slots[static_cast<std::size_t>(slot)].input >= 0) {
       slot = scratch_slot(out_.tile_rows);
       current().per_row.push_back(load(v, slot));
@@ -265,9 +156,9 @@ class Scheduler {
 
   int uses_in_phase(int v) {
     int uses = 0;
-    for (int s = program_.inputs; s < variables(); ++s) {
-      if (phase(s) != phase_number_ || extent(s) != RowExtent::full) continue;
-      for (const ExprOp& op : flatten(statement(s).expr).ops) uses += op.a == v || op.b == v || op.c == v;
+    for (int s = values_.inputs(); s < values_.variables(); ++s) {
+      if (values_.phase(s) != phase_number_ || values_.extent(s) != RowExtent::full) continue;
+      for (const ExprOp& op : flatten(values_.statement(s).expr).ops) uses += op.a == v || op.b == v || op.c == v;
     }
     return uses;
   }
@@ -316,58 +207,57 @@ class Scheduler {
 
   void add_phase(int p) {
     phase_number_ = p;
-    loaded_.assign(static_cast<std::size_t>(variables()), -1);
+    loaded_.assign(variables(), -1);
     free_ = locals_;
-    for (int v = program_.inputs; v < variables(); ++v) {
-      if (extent(v) == RowExtent::full || statement(v).kind != RowStatementKind::each || available(v) != p) continue;
+    for (int v = values_.inputs(); v < values_.variables(); ++v) {
+      if (values_.runs_on_blocks(v) || values_.available(v) != p) continue;
       int& slot = slots_[static_cast<std::size_t>(v)];
       slot = scratch_slot(out_.tile_rows);
-      add_expression(statement(v).expr, slot, false, true, [&](int r) { return row_slot(r); });
+      add_expression(values_.statement(v).expr, slot, false, true, [&](int r) { return row_slot(r); });
     }
     std::vector<int> order;  // the statements that run on the blocks of this phase
-    for (int v = program_.inputs; v < variables(); ++v)
-      if (phase(v) == p && (extent(v) == RowExtent::full || statement(v).kind != RowStatementKind::each))
-        order.push_back(v);
+    for (int v = values_.inputs(); v < values_.variables(); ++v)
+      if (values_.phase(v) == p && values_.runs_on_blocks(v)) order.push_back(v);
     for (std::size_t i = 0; i < order.size(); ++i) {
       add_block_statement(order[i], i + 1 == order.size());
-      for (int r : reads(order[i])) {
-        if (!is_full(r) || is_input(r) || last_use_[static_cast<std::size_t>(r)] != p || is_result(r)) continue;
+      for (int r : values_.reads(order[i])) {
+        if (!values_.is_full(r) || values_.is_input(r) || values_.last_use(r) != p || values_.is_result(r)) continue;
         const bool read_later =
             std::any_of(order.begin() + static_cast<std::ptrdiff_t>(i) + 1, order.end(), [&](int s) {
-              const std::vector<int> read = reads(s);
+              const std::vector<int> read = values_.reads(s);
               return std::find(read.begin(), read.end(), r) != read.end();
             });
         if (!read_later) release(slots_[static_cast<std::size_t>(r)]);
       }
     }
-    if (p != last_phase_) return;
-    for (std::size_t r = 0; r < program_.results.size(); ++r)
-      if (extent(program_.results[r]) == RowExtent::full && slots_[static_cast<std::size_t>(program_.results[r])] >= 0)
-        current().blocks.push_back(store(program_.results[r], static_cast<int>(r)));
-  }
-  bool is_result(int v) const {
-    return std::find(program_.results.begin(), program_.results.end(), v) != program_.results.end();
+    if (p != values_.last_phase()) return;
+    for (std::size_t r = 0; r < results().size(); ++r)
+      if (values_.extent(results()[r]) == RowExtent::full && slots_[static_cast<std::size_t>(results()[r])] >= 0)
+        current().blocks.push_back(store(results()[r], static_cast<int>(r)));
   }
 
   void add_block_statement(int v, bool is_last) {
-    const RowStatement& s = statement(v);
+    const RowStatement& s = values_.statement(v);
     int& slot = slots_[static_cast<std::size_t>(v)];
     RowStep step;
     if (s.kind == RowStatementKind::one_hot) {
-      step.kind = RowStepKind::one_hot, step.a = reads(v)[0], step.dst = slot = full_slot(v);
+      step.kind = RowStepKind::one_hot, step.a = values_.reads(v)[0], step.dst = slot = full_slot(v);
+      out_.indices.push_back(step.a);
+      out_.first_column = call_.attrs.integer("offset", 0);
       return current().blocks.push_back(step);
     }
     if (s.kind != RowStatementKind::each) {
       slot = scratch_slot(out_.tile_rows);
-      step.kind = RowStepKind::reduce, step.reduction = s.kind, step.a = block_slot(reads(v)[0]), step.dst = slot;
+      step.kind = RowStepKind::reduce, step.reduction = s.kind, step.a = block_slot(values_.reads(v)[0]),
+      step.dst = slot;
       current().reductions.push_back(slot);
       return current().blocks.push_back(step);
     }
     // The last statement writes directly to its result. Other results are stored after all steps.
-    const auto result = std::find(program_.results.begin(), program_.results.end(), v);
-    const auto number = static_cast<std::size_t>(result - program_.results.begin());
-    const bool direct = is_last && result != program_.results.end() && phase(v) == last_phase_ &&
-                        std::find(result + 1, program_.results.end(), v) == program_.results.end() &&
+    const auto result = std::find(results().begin(), results().end(), v);
+    const auto number = static_cast<std::size_t>(result - results().begin());
+    const bool direct = is_last && result != results().end() && values_.phase(v) == values_.last_phase() &&
+                        std::find(result + 1, results().end(), v) == results().end() &&
                         call_.out[number].dtype != DType::b8;
     if (!direct) slot = full_slot(v);
     add_expression(s.expr, direct ? static_cast<int>(number) : slot, direct, false,
@@ -375,35 +265,24 @@ class Scheduler {
   }
 
   int full_slot(int v) {
-    if (last_use_[static_cast<std::size_t>(v)] == phase(v)) return take_local();
+    if (values_.last_use(v) == values_.phase(v)) return take_local();
     return out_.is_one_block() ? scratch_slot(out_.block) : scratch_slot(out_.columns, true);
   }
 
   const CallSpec& call_;
-  RowProgram program_;
+  const RowValues& values_;
   DType computed_;
   RowSchedule out_;
-  std::vector<RowExtent> extents_;
-  std::vector<int> available_, phase_, last_use_, slots_, repeated_, loaded_;
+  std::vector<int> slots_, repeated_, loaded_;  // of each variable; -1: none
   std::vector<int> free_, locals_;
-  int last_phase_ = 0, phase_number_ = 0;
+  int phase_number_ = 0;
 };
 
 }  // namespace
 
-std::optional<RowExtent> row_extent(const View& view, std::int64_t rows, std::int64_t columns) {
-  if (view.rank() != 2 || !view.contiguous()) return std::nullopt;
-  const std::int64_t r = view.shape[0], c = view.shape[1];
-  if (r == rows && c == columns) return RowExtent::full;
-  if (r == 1 && c == 1) return RowExtent::scalar;
-  if (r == rows && c == 1) return RowExtent::per_row;
-  if (r == 1 && c == columns) return RowExtent::per_column;
-  return std::nullopt;
-}
-
 std::optional<RowSchedule> row_schedule(const CallSpec& call, DType computed) {
-  if (!call.attrs.has("program")) return std::nullopt;
-  return Scheduler(call, parse_row_program(call.attrs.text("program")), computed).run();
+  const auto values = RowValues::of(call, computed);
+  return values ? Scheduler(call, *values, computed).run() : std::nullopt;
 }
 
 }  // namespace karez::kernels

@@ -5,19 +5,11 @@
 #include <optional>
 #include <vector>
 
-#include "karez/base/row_program.h"
+#include "karez/kernels/cpu/row_values.h"
 #include "karez/kernels/kernel.h"
 #include "karez/kernels/namespace.h"
 
 namespace karez::kernels {
-
-// How an operand of a row program extends over its matrix of rows x columns, and the shape that says so.
-enum class RowExtent : std::uint8_t {
-  scalar,      // [1, 1]
-  per_row,     // [rows, 1]
-  per_column,  // [1, columns]
-  full,        // [rows, columns]
-};
 
 // Where the elements of a value are: in the memory of an operand, or in the scratch memory of the thread.
 struct RowSlot {
@@ -71,8 +63,6 @@ struct RowSchedule {
   bool is_one_block() const { return columns <= block; }
 };
 
-// Returns the extent of an operand, or nullopt if its shape and strides are not those of the list above.
-std::optional<RowExtent> row_extent(const View& view, std::int64_t rows, std::int64_t columns);
 // Returns nullopt if the operands do not fit the program, or if the values need too many slots. `computed` is the type
 // of the computation.
 std::optional<RowSchedule> row_schedule(const CallSpec& call, DType computed);
