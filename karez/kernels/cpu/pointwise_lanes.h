@@ -61,6 +61,23 @@ template <class X> HWY_INLINE X exp_of(X x) {
   const X y = hn::Exp(hn::DFromV<X>(), hn::Min(x, all_lanes<X>(sizeof(ElementOf<X>) == sizeof(float) ? 104 : 1000)));
   return hn::IfThenElse(hn::IsNaN(x), x, y);
 }
+#if HWY_TARGET == HWY_AVX3
+// As above, in half of the instructions: x = n log 2 + r, and an instruction multiplies by 2^n. The polynomial is that
+// of Highway. If an operand is NaN, the instructions for the minimum and the maximum return the second one.
+HWY_INLINE V exp_of(V x) {
+  const V bounded = hn::Max(lanes_of(-104), hn::Min(lanes_of(104), x));
+  const V n = hn::Round(hn::Mul(bounded, lanes_of(1.442695040888963407f)));
+  const V r = hn::MulAdd(n, lanes_of(-1.428606765330187045e-6f), hn::MulAdd(n, lanes_of(-0.693145751953125f), bounded));
+  V p = lanes_of(0.000198527617612853646278381f);
+  p = hn::MulAdd(p, r, lanes_of(0.00139304355252534151077271f));
+  p = hn::MulAdd(p, r, lanes_of(0.00833336077630519866943359f));
+  p = hn::MulAdd(p, r, lanes_of(0.0416664853692054748535156f));
+  p = hn::MulAdd(p, r, lanes_of(0.166666671633720397949219f));
+  p = hn::MulAdd(p, r, lanes_of(0.5f));
+  p = hn::Add(hn::MulAdd(p, hn::Mul(r, r), r), lanes_of(1));
+  return V{_mm512_scalef_ps(p.raw, n.raw)};
+}
+#endif
 // Error: 1 ulp. The result is -inf for both zeros and NaN for negative x.
 template <class X> HWY_INLINE X log_of(X x) {
   const hn::DFromV<X> d;
@@ -167,6 +184,17 @@ template <class X> HWY_INLINE X min_of(X x, X y) {
   const X unequal = hn::IfThenElse(hn::Or(hn::Lt(x, y), hn::IsNaN(x)), x, y);
   return hn::IfThenElse(hn::Eq(x, y), hn::Or(x, y), unequal);
 }
+#if HWY_TARGET == HWY_AVX3
+// An instruction distinguishes the zeros, but ignores a NaN, which the sum of the operands propagates.
+HWY_INLINE V max_of(V x, V y) {
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(x.raw, y.raw, _CMP_UNORD_Q);
+  return V{_mm512_mask_add_ps(_mm512_range_ps(x.raw, y.raw, 5), is_nan, x.raw, y.raw)};
+}
+HWY_INLINE V min_of(V x, V y) {
+  const __mmask16 is_nan = _mm512_cmp_ps_mask(x.raw, y.raw, _CMP_UNORD_Q);
+  return V{_mm512_mask_add_ps(_mm512_range_ps(x.raw, y.raw, 4), is_nan, x.raw, y.raw)};
+}
+#endif
 // NaN differs from everything, including itself; Highway's Ne returns false for it on x86.
 template <class X> HWY_INLINE auto ne_of(X x, X y) { return hn::Not(hn::Eq(x, y)); }
 HWY_INLINE V select_of(M c, V x, V y) { return hn::IfThenElse(c, x, y); }
