@@ -23,13 +23,40 @@ template <class T, class Body> HWY_INLINE void with_reduction(ReduceKind kind, B
   if (kind == ReduceKind::max) body.template operator()<Max<T>>();
   if (kind == ReduceKind::min) body.template operator()<Min<T>>();
 }
-template <class T> void reduce_rows_of(ReduceKind kind, const T* x, std::int64_t rows, std::int64_t columns, T* out) {
+// Loads products of two runs.
+template <class K> struct ProductLoad {
+  const Element<K>*x, *y;
+  HWY_INLINE VecOf<Element<K>> at(std::int64_t i) const {
+    const TagOf<Element<K>> d;
+    return hn::Mul(hn::LoadU(d, x + i), hn::LoadU(d, y + i));
+  }
+  HWY_INLINE VecOf<Element<K>> first(std::int64_t i, hn::Mask<TagOf<Element<K>>> mask) const {
+    const TagOf<Element<K>> d;
+    const auto product = hn::Mul(hn::MaskedLoad(mask, d, x + i), hn::MaskedLoad(mask, d, y + i));
+    return hn::IfThenElse(mask, product, hn::Set(d, K::identity));
+  }
+};
+template <class T>
+void reduce_rows_of(ReduceKind kind, const T* x, const T* y, std::int64_t rows, std::int64_t columns, T* out) {
+  if (y != nullptr) {
+    using K = Sum<T>;
+    for (std::int64_t r = 0; r < rows; ++r)
+      out[r] = K::reduce_lanes(
+          join_run_of<K>(hn::Set(TagOf<T>(), K::identity), columns, ProductLoad<K>{x + r * columns, y + r * columns}));
+    return;
+  }
   with_reduction<T>(kind, [&]<class K>() HWY_ATTR {
     for (std::int64_t r = 0; r < rows; ++r) out[r] = reduce_run<K>(x + r * columns, columns);
   });
 }
-template <class T> void join_part_of(ReduceKind kind, const T* x, std::int64_t count, bool is_first, T* state) {
+template <class T>
+void join_part_of(ReduceKind kind, const T* x, const T* y, std::int64_t count, bool is_first, T* state) {
   const TagOf<T> d;
+  if (y != nullptr) {
+    using K = Sum<T>;
+    const auto total = is_first ? hn::Set(d, K::identity) : hn::LoadU(d, state);
+    return hn::StoreU(join_run_of<K>(total, count, ProductLoad<K>{x, y}), d, state);
+  }
   with_reduction<T>(kind, [&]<class K>() HWY_ATTR {
     hn::StoreU(join_run<K>(is_first ? hn::Set(d, K::identity) : hn::LoadU(d, state), x, count), d, state);
   });
@@ -40,17 +67,61 @@ template <class T> T finish_of(ReduceKind kind, const T* state) {
   return out;
 }
 
-void reduce_rows_f32(ReduceKind kind, const float* x, std::int64_t rows, std::int64_t columns, float* out) {
-  reduce_rows_of(kind, x, rows, columns, out);
+// Calls body(f) with the function of a sum, difference or product.
+template <class T, class Body> HWY_INLINE void with_arithmetic(ExprKind op, Body body) {
+  using X = VecOf<T>;
+  if (op == ExprKind::add) body([](X x, X y) HWY_ATTR { return hn::Add(x, y); });
+  if (op == ExprKind::sub) body([](X x, X y) HWY_ATTR { return hn::Sub(x, y); });
+  if (op == ExprKind::mul) body([](X x, X y) HWY_ATTR { return hn::Mul(x, y); });
 }
-void reduce_rows_f64(ReduceKind kind, const double* x, std::int64_t rows, std::int64_t columns, double* out) {
-  reduce_rows_of(kind, x, rows, columns, out);
+// Operands in memory may end at `count`.
+template <class T, class F>
+HWY_INLINE void for_each_triple(const T* a, const T* b, const T* c, T* to, std::int64_t count, F f) {
+  const TagOf<T> d;
+  constexpr auto width = static_cast<std::int64_t>(hn::MaxLanes(TagOf<T>()));
+  std::int64_t i = 0;
+  for (; i + width <= count; i += width)
+    hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i), hn::LoadU(d, c + i)), d, to + i);
+  if (i == count) return;
+  const auto mask = hn::FirstN(d, static_cast<std::size_t>(count - i));
+  hn::BlendedStore(f(hn::MaskedLoad(mask, d, a + i), hn::MaskedLoad(mask, d, b + i), hn::MaskedLoad(mask, d, c + i)),
+                   mask, d, to + i);
 }
-void join_part_f32(ReduceKind kind, const float* x, std::int64_t count, bool is_first, float* state) {
-  join_part_of(kind, x, count, is_first, state);
+template <class T>
+void run_pair_of(const RowStep& step, const T* a, const T* b, const T* c, T* to, std::int64_t count) {
+  using X = VecOf<T>;
+  with_arithmetic<T>(step.op, [&](auto first) HWY_ATTR {
+    if (step.second == ExprKind::exp)
+      return for_each_triple(a, b, a, to, count, [=](X x, X y, X) HWY_ATTR { return exp_of(first(x, y)); });
+    with_arithmetic<T>(step.second, [&](auto second) HWY_ATTR {
+      if (step.is_swapped)
+        for_each_triple(a, b, c, to, count, [=](X x, X y, X z) HWY_ATTR { return second(z, first(x, y)); });
+      else for_each_triple(a, b, c, to, count, [=](X x, X y, X z) HWY_ATTR { return second(first(x, y), z); });
+    });
+  });
 }
-void join_part_f64(ReduceKind kind, const double* x, std::int64_t count, bool is_first, double* state) {
-  join_part_of(kind, x, count, is_first, state);
+
+void run_pair_f32(const RowStep& step, const float* a, const float* b, const float* c, float* to, std::int64_t count) {
+  run_pair_of(step, a, b, c, to, count);
+}
+void run_pair_f64(const RowStep& step, const double* a, const double* b, const double* c, double* to,
+                  std::int64_t count) {
+  run_pair_of(step, a, b, c, to, count);
+}
+void reduce_rows_f32(ReduceKind kind, const float* x, const float* y, std::int64_t rows, std::int64_t columns,
+                     float* out) {
+  reduce_rows_of(kind, x, y, rows, columns, out);
+}
+void reduce_rows_f64(ReduceKind kind, const double* x, const double* y, std::int64_t rows, std::int64_t columns,
+                     double* out) {
+  reduce_rows_of(kind, x, y, rows, columns, out);
+}
+void join_part_f32(ReduceKind kind, const float* x, const float* y, std::int64_t count, bool is_first, float* state) {
+  join_part_of(kind, x, y, count, is_first, state);
+}
+void join_part_f64(ReduceKind kind, const double* x, const double* y, std::int64_t count, bool is_first,
+                   double* state) {
+  join_part_of(kind, x, y, count, is_first, state);
 }
 float finish_f32(ReduceKind kind, const float* state) { return finish_of(kind, state); }
 double finish_f64(ReduceKind kind, const double* state) { return finish_of(kind, state); }
@@ -68,14 +139,16 @@ HWY_EXPORT(join_part_f32);
 HWY_EXPORT(join_part_f64);
 HWY_EXPORT(finish_f32);
 HWY_EXPORT(finish_f64);
+HWY_EXPORT(run_pair_f32);
+HWY_EXPORT(run_pair_f64);
 
 template <class C> RowFunctions<C> row_functions() {
   if constexpr (std::is_same_v<C, float>)
     return {block_functions_f32(), HWY_DYNAMIC_DISPATCH(reduce_rows_f32), HWY_DYNAMIC_DISPATCH(join_part_f32),
-            HWY_DYNAMIC_DISPATCH(finish_f32)};
+            HWY_DYNAMIC_DISPATCH(finish_f32), HWY_DYNAMIC_DISPATCH(run_pair_f32)};
   else
     return {block_functions_f64(), HWY_DYNAMIC_DISPATCH(reduce_rows_f64), HWY_DYNAMIC_DISPATCH(join_part_f64),
-            HWY_DYNAMIC_DISPATCH(finish_f64)};
+            HWY_DYNAMIC_DISPATCH(finish_f64), HWY_DYNAMIC_DISPATCH(run_pair_f64)};
 }
 
 DType computed_type(const CallSpec& call) {

@@ -19,11 +19,13 @@ namespace karez::kernels {
 // The functions of one instruction set on rows of C, which is float or double.
 template <class C> struct RowFunctions {
   BlockFunctions<C> blocks;
-  // Reduces each of `rows` contiguous rows.
-  void (*reduce_rows)(ReduceKind kind, const C* x, std::int64_t rows, std::int64_t columns, C* out);
+  // Reduces each of `rows` contiguous rows of x, or the sums of the products of x and y if y is not null.
+  void (*reduce_rows)(ReduceKind kind, const C* x, const C* y, std::int64_t rows, std::int64_t columns, C* out);
   // Reduces a row in parts: joins the next part to the state, which has the size of a vector, and then finishes.
-  void (*join_part)(ReduceKind kind, const C* x, std::int64_t count, bool is_first, C* state);
+  void (*join_part)(ReduceKind kind, const C* x, const C* y, std::int64_t count, bool is_first, C* state);
   C (*finish)(ReduceKind kind, const C* state);
+  // Computes two operations on elements, see RowStepKind::pair.
+  void (*run_pair)(const RowStep& step, const C* a, const C* b, const C* c, C* to, std::int64_t count);
 };
 
 // Each row is computed by one thread, in an order that depends only on its length, so the bits of a result do not
@@ -85,6 +87,9 @@ template <class C> class RowInterpreter {
       const std::int64_t at = row * from.row_step + (from.advances ? column : 0);
       return {args.in[static_cast<std::size_t>(from.input)] + at * size_of(dtype), storage_of(dtype)};
     }
+    const C* at(int s, std::int64_t row, std::int64_t column) const {
+      return static_cast<const C*>(read(s, row, column).data);
+    }
     C* write(int s, std::int64_t column) const { return scratch + slot(s).offset + (slot(s).advances ? column : 0); }
     C* state(std::size_t reduction) const {
       return scratch + plan().scratch + static_cast<std::int64_t>(reduction) * vector;
@@ -140,8 +145,7 @@ template <class C> class RowInterpreter {
       if (step.kind == RowStepKind::apply)
         return functions.blocks.run(
             {step.op, read(step.a, row, 0), read(step.b, row, 0), read(step.c, row, 0), write(step.dst, 0)}, rows);
-      const auto* values = static_cast<const C*>(read(step.a, row, 0).data);
-      functions.blocks.fill_rows(values, rows, plan().is_one_block() ? plan().columns : plan().block,
+      functions.blocks.fill_rows(at(step.a, row, 0), rows, plan().is_one_block() ? plan().columns : plan().block,
                                  write(step.dst, 0));
     }
 
@@ -159,18 +163,25 @@ template <class C> class RowInterpreter {
                 count);
             break;
           }
+          case RowStepKind::pair: {
+            const auto result = static_cast<std::size_t>(step.dst);
+            functions.run_pair(step, at(step.a, row, column), at(step.b, row, column), at(step.c, row, column),
+                               step.to_result ? elements<C>(result_at(result, row, column)) : write(step.dst, column),
+                               count);
+            break;
+          }
           case RowStepKind::load:
             load(step.a, (is_full(step.a) ? row * plan().columns : 0) + column, write(step.dst, column), count);
             break;
           case RowStepKind::reduce: {
-            const auto* x = static_cast<const C*>(read(step.a, row, column).data);
+            const C *const x = at(step.a, row, column), *const y = at(step.b, row, column);
             const ReduceKind kind = kind_of(step.reduction);
             if (plan().is_one_block()) {
-              functions.reduce_rows(kind, x, rows, plan().columns, write(step.dst, 0));
+              functions.reduce_rows(kind, x, y, rows, plan().columns, write(step.dst, 0));
               break;
             }
             C* joined = state(reduction++);
-            functions.join_part(kind, x, count, column == 0, joined);
+            functions.join_part(kind, x, y, count, column == 0, joined);
             if (column + count == plan().columns) *write(step.dst, 0) = functions.finish(kind, joined);
             break;
           }

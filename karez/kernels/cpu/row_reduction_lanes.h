@@ -67,9 +67,10 @@ template <class K> HWY_INLINE VecOf<Element<K>> load_masked(const Element<K>* p,
 }
 
 // Joins a contiguous run of `count` elements to a vector. A run may be joined in parts, with the same bits, if all
-// parts but the last are multiples of four chunks.
-template <class K>
-HWY_INLINE VecOf<Element<K>> join_run(VecOf<Element<K>> total, const Element<K>* x, std::int64_t count) {
+// parts but the last are multiples of four chunks. `load.at(i)` is the vector at element i, and `load.first(i, mask)`
+// its first elements, with the identity after them.
+template <class K, class Load>
+HWY_INLINE VecOf<Element<K>> join_run_of(VecOf<Element<K>> total, std::int64_t count, Load load) {
   constexpr std::int64_t lanes = lanes_per_vector<K>;
   const TagOf<Element<K>> d;
   const auto initial = hn::Set(d, K::identity);
@@ -79,16 +80,27 @@ HWY_INLINE VecOf<Element<K>> join_run(VecOf<Element<K>> total, const Element<K>*
     auto a = initial, b = initial, c = initial, e = initial;
     const std::int64_t end = std::min(count, i + 4 * chunk);
     for (; i + 4 * lanes <= end; i += 4 * lanes) {
-      a = K::join(a, hn::LoadU(d, x + i));
-      b = K::join(b, hn::LoadU(d, x + i + lanes));
-      c = K::join(c, hn::LoadU(d, x + i + 2 * lanes));
-      e = K::join(e, hn::LoadU(d, x + i + 3 * lanes));
+      a = K::join(a, load.at(i));
+      b = K::join(b, load.at(i + lanes));
+      c = K::join(c, load.at(i + 2 * lanes));
+      e = K::join(e, load.at(i + 3 * lanes));
     }
     total = K::join(total, K::join(K::join(a, b), K::join(c, e)));
   }
-  for (; i + lanes <= count; i += lanes) total = K::join(total, hn::LoadU(d, x + i));
-  if (i < count) total = K::join(total, load_masked<K>(x + i, hn::FirstN(d, static_cast<std::size_t>(count - i))));
+  for (; i + lanes <= count; i += lanes) total = K::join(total, load.at(i));
+  if (i < count) total = K::join(total, load.first(i, hn::FirstN(d, static_cast<std::size_t>(count - i))));
   return total;
+}
+template <class K> struct RunLoad {
+  const Element<K>* x;
+  HWY_INLINE VecOf<Element<K>> at(std::int64_t i) const { return hn::LoadU(TagOf<Element<K>>(), x + i); }
+  HWY_INLINE VecOf<Element<K>> first(std::int64_t i, hn::Mask<TagOf<Element<K>>> mask) const {
+    return load_masked<K>(x + i, mask);
+  }
+};
+template <class K>
+HWY_INLINE VecOf<Element<K>> join_run(VecOf<Element<K>> total, const Element<K>* x, std::int64_t count) {
+  return join_run_of<K>(total, count, RunLoad<K>{x});
 }
 // Reduces one contiguous run of `count` elements to a number.
 template <class K> HWY_INLINE Element<K> reduce_run(const Element<K>* x, std::int64_t count) {

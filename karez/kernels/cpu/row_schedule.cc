@@ -230,10 +230,61 @@ class Scheduler {
         if (!read_later) release(slots_[static_cast<std::size_t>(r)]);
       }
     }
-    if (p != values_.last_phase()) return;
-    for (std::size_t r = 0; r < results().size(); ++r)
-      if (values_.extent(results()[r]) == RowExtent::full && slots_[static_cast<std::size_t>(results()[r])] >= 0)
-        current().blocks.push_back(store(results()[r], static_cast<int>(r)));
+    if (p == values_.last_phase())
+      for (std::size_t r = 0; r < results().size(); ++r)
+        if (values_.extent(results()[r]) == RowExtent::full && slots_[static_cast<std::size_t>(results()[r])] >= 0)
+          current().blocks.push_back(store(results()[r], static_cast<int>(r)));
+    join_steps();
+  }
+
+  // Whether elements of the slot are stored in the type of the computation.
+  bool is_computed(int slot) const {
+    const int operand = out_.slots[static_cast<std::size_t>(slot)].input;
+    return operand < 0 || input(operand).dtype == computed_;
+  }
+  // Whether steps from `next` on of the current phase read the slot before one of them writes it.
+  bool is_read_from(std::size_t next, int slot) {
+    for (std::size_t i = next; i < current().blocks.size(); ++i) {
+      const RowStep& step = current().blocks[i];
+      const bool reads_slots = step.kind != RowStepKind::load && step.kind != RowStepKind::one_hot;
+      if (reads_slots && (step.a == slot || step.b == slot || step.c == slot)) return true;
+      if (step.dst == slot && !step.to_result && step.kind != RowStepKind::store) return false;
+    }
+    return false;
+  }
+  // Joins a sum, difference or product to the next step, if only that step reads it: it then stays in registers.
+  void join_steps() {
+    std::vector<RowStep>& steps = current().blocks;
+    const auto is_arithmetic = [](ExprKind op) {
+      return op == ExprKind::add || op == ExprKind::sub || op == ExprKind::mul;
+    };
+    for (std::size_t i = 0; i + 1 < steps.size(); ++i) {
+      const RowStep first = steps[i];
+      RowStep& next = steps[i + 1];
+      const bool is_local = std::find(locals_.begin(), locals_.end(), first.dst) != locals_.end();
+      if (first.kind != RowStepKind::apply || first.to_result || !is_arithmetic(first.op) || !is_local ||
+          !is_computed(first.a) || !is_computed(first.b))
+        continue;
+      const bool is_overwritten = next.dst == first.dst && !next.to_result && next.kind != RowStepKind::store;
+      if (!is_overwritten && is_read_from(i + 2, first.dst)) continue;
+      if (next.kind == RowStepKind::reduce) {
+        if (next.a != first.dst || next.b >= 0 || first.op != ExprKind::mul || next.reduction != RowStatementKind::sum)
+          continue;
+        next.a = first.a, next.b = first.b;
+      } else if (next.kind == RowStepKind::apply) {
+        const bool is_exp = next.op == ExprKind::exp && next.a == first.dst;
+        const bool is_swapped = next.b == first.dst;
+        if (!is_exp && (!is_arithmetic(next.op) || (next.a == first.dst) == is_swapped)) continue;
+        const int other = is_exp ? -1 : is_swapped ? next.a : next.b;
+        if (other >= 0 && !is_computed(other)) continue;
+        if (next.to_result && call_.out[static_cast<std::size_t>(next.dst)].dtype != computed_) continue;
+        next.kind = RowStepKind::pair, next.second = next.op, next.op = first.op, next.is_swapped = is_swapped;
+        next.a = first.a, next.b = first.b, next.c = other;
+      } else {
+        continue;
+      }
+      steps.erase(steps.begin() + static_cast<std::ptrdiff_t>(i));
+    }
   }
 
   void add_block_statement(int v, bool is_last) {

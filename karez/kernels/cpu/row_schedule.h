@@ -21,19 +21,21 @@ struct RowSlot {
 
 enum class RowStepKind : std::uint8_t {
   apply,    // dst = op(a, b, c)
+  pair,     // dst = second(op(a, b), c), or second(c, op(a, b)) if `is_swapped`; second may be exp, without c
   load,     // dst = elements of operand number a, converted to the type of the computation
   fill,     // dst = each value of a, repeated along its row
-  reduce,   // dst = the reduction of each row of a
+  reduce,   // dst = the reduction of each row of a, or of the products of a and b if there is b
   one_hot,  // dst = 1 in the column whose number operand number a gives for the row, 0 elsewhere
   store,    // result dst = a, converted
 };
 struct RowStep {
   RowStepKind kind = RowStepKind::apply;
-  ExprKind op = ExprKind::variable;
+  ExprKind op = ExprKind::variable, second = ExprKind::variable;
+  bool is_swapped = false;
   RowStatementKind reduction = RowStatementKind::sum;
   int a = -1, b = -1, c = -1;
   int dst = -1;            // a slot, or the number of the result
-  bool to_result = false;  // an `apply` that writes directly to the result `dst`
+  bool to_result = false;  // an `apply` or a `pair` that writes directly to the result `dst`
 };
 
 // The blocks of a phase read values that need complete rows of earlier phases.
