@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cmath>
 
+#include "karez/kernels/cpu/reduce_kind.h"
+
 namespace karez::kernels {
 namespace {
 
-constexpr std::int64_t whole_rows = 1024;  // elements of a block of several rows, so that all buffers fit in L1
-// Elements of a block of a longer row. The sum of a row is that of hwy_reduce.cc if this is a multiple of four chunks.
-constexpr std::int64_t long_block = 2048;
+// The most elements of a block: larger ones would leave the L1 cache, and smaller ones take more time for calls. The
+// sum of a long row is that of hwy_reduce.cc because this is a multiple of four chunks.
+constexpr std::int64_t max_block = 2048;
+static_assert(max_block % (4 * chunk) == 0);
 constexpr std::int64_t padding = 16;  // elements after a buffer: fills write up to a vector more
 constexpr std::size_t max_slots = 128;
 
@@ -23,8 +26,8 @@ class Scheduler {
 
   std::optional<RowSchedule> run() {
     out_.rows = values_.rows(), out_.columns = values_.columns();
-    out_.tile_rows = std::clamp<std::int64_t>(whole_rows / out_.columns, 1, out_.rows);
-    out_.block = std::min(out_.tile_rows * out_.columns, long_block);
+    out_.tile_rows = std::clamp<std::int64_t>(max_block / out_.columns, 1, out_.rows);
+    out_.block = std::min(out_.tile_rows * out_.columns, max_block);
     for (int v = 0; v < values_.inputs(); ++v) out_.inputs.push_back(values_.extent(v));
     place_inputs();
     for (int p = 0; p <= values_.last_phase() + 1; ++p) {
