@@ -183,11 +183,11 @@ def random_function(seed):
         for _ in range(rng.integers(3, 14)):
             kind = rng.integers(20)
             a, b = values[rng.integers(len(values))], values[rng.integers(len(values))]
-            if kind < 6:
+            if kind < 5:
                 values.append(UNARY[rng.integers(len(UNARY))](a))
-            elif kind < 13:
+            elif kind < 11:
                 values.append(BINARY[rng.integers(len(BINARY))](a, b))
-            elif kind < 19:
+            elif kind < 17:
                 values.append(REDUCTIONS[rng.integers(len(REDUCTIONS))](a))
             elif a.shape == x.shape:
                 values.append(a @ (x.transpose(0, 1) @ y))
