@@ -22,7 +22,7 @@ PEERS = ("inductor", "xla")
 
 
 def functions(f):
-    """The functions, in terms of relu, exp, tanh, rsqrt, mean, sum, max along rows, with the dimension kept."""
+    """The functions, in terms of relu, exp, log, tanh, rsqrt, mean, sum, max along rows, with the dimension kept."""
 
     def chain(x, y, count):
         for i in range(count):
@@ -37,6 +37,14 @@ def functions(f):
         e = f.exp(x - f.max(x))
         return e / f.sum(e)
 
+    def softmax_gradient(x, y):
+        p = softmax(x, y)
+        return p * (y - f.sum(p * y))
+
+    def log_sum_exp(x, y):
+        largest = f.max(x)
+        return f.log(f.sum(f.exp(x - largest))) + largest
+
     return {
         "2 operations": lambda x, y: chain(x, y, 2),
         "4 operations": lambda x, y: chain(x, y, 4),
@@ -44,6 +52,8 @@ def functions(f):
         "exp(x - y) * y": lambda x, y: f.exp(x - y) * y,
         "x * tanh(x) + y": lambda x, y: x * f.tanh(x) + y,
         "softmax": softmax,
+        "gradient of softmax": softmax_gradient,
+        "log-sum-exp": log_sum_exp,
         "layer norm": layer_norm,
         "RMS norm": lambda x, y: x * f.rsqrt(f.mean(x * x) + 1e-5) * y,
     }
@@ -69,7 +79,7 @@ def karez_calls():
     from karez import F
 
     class Library(RowMethods):
-        relu, exp, tanh, rsqrt = F.relu, kz.exp, kz.tanh, kz.rsqrt
+        relu, exp, log, tanh, rsqrt = F.relu, kz.exp, kz.log, kz.tanh, kz.rsqrt
 
     compiled = {name: kz.compile(f) for name, f in functions(Library).items()}
     return kz.tensor, compiled, lambda result: np.asarray(result[:1])
@@ -81,7 +91,7 @@ def inductor_calls():
     torch.set_grad_enabled(False)
 
     class Library(RowMethods):
-        relu, exp, tanh, rsqrt = torch.relu, torch.exp, torch.tanh, torch.rsqrt
+        relu, exp, log, tanh, rsqrt = torch.relu, torch.exp, torch.log, torch.tanh, torch.rsqrt
 
     compiled = {name: torch.compile(f, dynamic=False) for name, f in functions(Library).items()}
     compiled["triad"] = lambda x, y, out={}: torch.add(x, y, alpha=2, out=out.setdefault(x.shape, torch.empty_like(x)))
@@ -92,7 +102,7 @@ def xla_calls():
     import tensorflow as tf
 
     class Library:
-        relu, exp, tanh, rsqrt = tf.nn.relu, tf.exp, tf.tanh, tf.math.rsqrt
+        relu, exp, log, tanh, rsqrt = tf.nn.relu, tf.exp, tf.math.log, tf.tanh, tf.math.rsqrt
 
         def mean(x):
             return tf.reduce_mean(x, -1, keepdims=True)
