@@ -109,16 +109,16 @@ template <class C> class RowInterpreter {
 
     // Fills the slots that are the same in all tiles.
     void begin() const {
-      const std::int64_t rows = plan().tile_rows, columns = plan().columns, block = plan().block;
-      for (const auto& [to, value] : plan().constants) {
-        const C element = static_cast<C>(value);
-        functions.blocks.fill_rows(&element, 1, block, write(to, 0));
-      }
+      const std::int64_t rows = plan().tile_rows, columns = plan().columns;
+      const auto fill = [&](C value, int to) {
+        functions.blocks.fill_rows(&value, 1, slot(to).fills_block ? plan().block : rows, write(to, 0));
+      };
+      for (const auto& [to, value] : plan().constants) fill(static_cast<C>(value), to);
       for (const RowStep& step : plan().begin) {
         if (plan().inputs[static_cast<std::size_t>(step.a)] == RowExtent::scalar) {
           C element = 0;
           load(step.a, 0, &element, 1);
-          functions.blocks.fill_rows(&element, 1, block, write(step.dst, 0));
+          fill(element, step.dst);
         } else {
           for (std::int64_t r = 0; r < rows; ++r) load(step.a, 0, write(step.dst, 0) + r * columns, columns);
         }

@@ -92,11 +92,13 @@ class Scheduler {
     }
   }
 
-  int constant_slot(double value) {
-    for (const auto& [slot, other] : out_.constants)
-      if (other == value && std::signbit(other) == std::signbit(value)) return slot;
-    const int slot = scratch_slot(out_.block);
-    out_.constants.emplace_back(slot, value);
+  int constant_slot(double value, bool per_row) {
+    const auto known = std::find_if(out_.constants.begin(), out_.constants.end(), [&](const auto& constant) {
+      return constant.second == value && std::signbit(constant.second) == std::signbit(value);
+    });
+    const int slot = known == out_.constants.end() ? scratch_slot(out_.block) : known->first;
+    if (known == out_.constants.end()) out_.constants.emplace_back(slot, value);
+    out_.slots[static_cast<std::size_t>(slot)].fills_block |= !per_row;
     return slot;
   }
 
@@ -144,6 +146,7 @@ class Scheduler {
       fill.kind = RowStepKind::fill, fill.a = row_slot(v), fill.dst = repeated;
       current().per_row.push_back(fill);
     }
+    out_.slots[static_cast<std::size_t>(repeated)].fills_block = true;
     return repeated;
   }
   // The slot from which a step on one value per row reads variable `v`. Operands of other types are converted first.
@@ -180,7 +183,7 @@ class Scheduler {
     variables_of(expr, read);
     for (int v : read) registers[static_cast<std::size_t>(v)] = slot_of(v);
     for (std::size_t c = 0; c < program.constants.size(); ++c)
-      registers[static_cast<std::size_t>(program.variables) + c] = constant_slot(program.constants[c]);
+      registers[static_cast<std::size_t>(program.variables) + c] = constant_slot(program.constants[c], per_row);
     auto& steps = per_row ? current().per_row : current().blocks;
     const auto slot = [&](int r) { return r < 0 ? -1 : registers[static_cast<std::size_t>(r)]; };
     RowStep last;

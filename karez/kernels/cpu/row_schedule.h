@@ -17,6 +17,7 @@ struct RowSlot {
   std::int64_t row_step = 0;  // of an operand: elements between rows
   bool advances = false;      // whether the slot holds a complete row, of which a block is a part
   std::int64_t offset = 0;    // in scratch, in elements
+  bool fills_block = false;   // of a constant or a scalar: steps on blocks read it, not only those on values per row
 };
 
 enum class RowStepKind : std::uint8_t {
