@@ -55,7 +55,11 @@ class Scheduler {
   int scratch_slot(std::int64_t elements, bool advances = false) {
     RowSlot slot;
     slot.offset = out_.scratch, slot.advances = advances;
-    out_.scratch += (elements + 2 * padding - 1) / padding * padding;
+    // The processor compares only the last bits of the addresses of loads and earlier stores. So blocks start at
+    // different distances from the beginning of a page; otherwise loads would wait for stores to other blocks.
+    const std::int64_t page = 4096 / size_of(computed_), distance = 1152 / size_of(computed_);
+    const std::int64_t padded = (elements + 2 * padding - 1) / padding * padding;
+    out_.scratch += padded < page / 2 ? padded : round_up(padded - padding, page) + distance;
     return add_slot(slot);
   }
   int operand_slot(int v, std::int64_t row_step) {
