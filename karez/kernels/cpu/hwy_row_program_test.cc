@@ -181,7 +181,10 @@ Case random_case(std::uint64_t seed) {
 }
 
 TEST(RowProgramKernel, RandomProgramsHaveTheBitsOfSeparateCalls) {
-  for (std::uint64_t seed = 0; seed < 400; ++seed) expect_as_separate(random_case(seed), seed);
+  on_every_instruction_set([](const char* name) {
+    SCOPED_TRACE(name);
+    for (std::uint64_t seed = 0; seed < 400; ++seed) expect_as_separate(random_case(seed), seed);
+  });
 }
 
 TEST(RowProgramKernel, ThePlainRowAgrees) {
