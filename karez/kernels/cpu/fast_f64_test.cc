@@ -1,11 +1,14 @@
-// Compares the f64 rows for pointwise calls, casts and reductions with the plain rows and with the C library.
+// Compares the f64 rows for pointwise calls, casts and reductions with the plain rows, the C library and themselves.
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
+#include <random>
 
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/fast_kernels.h"
@@ -212,6 +215,7 @@ TEST(FastF64, ReductionsAgreeWithThePlainRowOnEveryInstructionSet) {
                                                                              {{300, 8}, {0}},
                                                                              {{300, 9}, {0}},
                                                                              {{700, 33}, {0}},
+                                                                             {{70, 1101}, {0}},
                                                                              {{3, 5000}, {1}},
                                                                              {{100001}, {0}},
                                                                              {{1}, {0}},
@@ -232,6 +236,48 @@ TEST(FastF64, ReductionsAgreeWithThePlainRowOnEveryInstructionSet) {
             "plain.reduce_sum");
   EXPECT_EQ(table().find(call_of("reduce_sum", {f64({5, 7})}, View(DType::f32, {7}), {{"axes", Ints{0}}})),
             std::nullopt);
+}
+
+// Wide rows are reduced in tiles, narrow ones in panels. A panel has 4 vectors, so 64 columns are complete panels of
+// all types and instruction sets.
+template <class T>
+void expect_columns_as_in_narrow_rows(const std::string& op, std::int64_t rows, std::int64_t columns) {
+  constexpr std::int64_t narrow = 64;
+  std::vector<T> x(static_cast<std::size_t>(rows * columns));
+  std::mt19937 random(static_cast<unsigned>(rows));
+  for (T& one : x) one = static_cast<T>(static_cast<double>(random() % 100000) / 7 - 7000);
+  for (std::size_t i = 0; i < x.size(); i += 1 + random() % 999)
+    x[i] = static_cast<T>(std::array{HUGE_VAL, -0.0, 0.0, -HUGE_VAL, 1e-300, std::nan("")}[random() % 6]);
+  const auto reduced = [&](std::int64_t first, std::int64_t count) {
+    std::vector<T> part;
+    for (std::int64_t r = 0; r < rows; ++r)
+      part.insert(part.end(), x.begin() + r * columns + first, x.begin() + r * columns + first + count);
+    std::vector<Buffer> in;
+    in.push_back(filled<T>(Shape{rows, count}, part));
+    Buffer out =
+        std::move(run_row(table().row("hwy." + op), in, {View(dtype_of<T>(), {count})}, {{"axes", Ints{0}}})[0]);
+    return logical<T>(out);
+  };
+  const std::vector<T> wide = reduced(0, columns);
+  for (std::int64_t c = 0; c + narrow <= columns; c += narrow) {
+    const std::vector<T> part = reduced(c, narrow);
+    for (std::int64_t i = 0; i < narrow; ++i) {
+      const T a = part[static_cast<std::size_t>(i)], b = wide[static_cast<std::size_t>(c + i)];
+      EXPECT_TRUE(std::memcmp(&a, &b, sizeof(T)) == 0 || (std::isnan(a) && std::isnan(b))) << "column " << c + i;
+    }
+  }
+}
+
+TEST(FastF64, TheWidthOfRowsDoesNotChangeTheBitsOfReducedColumns) {
+  on_every_instruction_set([](const char* name) {
+    for (const char* op : {"reduce_sum", "reduce_max", "reduce_min"})
+      for (const std::int64_t rows : {16, 19, 511, 514, 1027})
+        for (const std::int64_t columns : {256, 581, 1216}) {
+          SCOPED_TRACE(cat(op, " of ", rows, " x ", columns, " on ", name));
+          expect_columns_as_in_narrow_rows<double>(op, rows, columns);
+          expect_columns_as_in_narrow_rows<float>(op, rows, columns);
+        }
+  });
 }
 
 TEST(FastF64, ExtremaPropagateNanAndOrderZeros) {

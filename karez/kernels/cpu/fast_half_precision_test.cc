@@ -215,6 +215,22 @@ TEST(FastHalfPrecision, ResultsOfPointwiseCallsAreRoundedOnceFromF32) {
   });
 }
 
+TEST(FastHalfPrecision, TheExponentialOfEveryF16IsThatOfF32Rounded) {
+  std::vector<F16> x;
+  for (unsigned bits = 0; bits < 65536; ++bits) x.push_back(F16::from_bits(static_cast<std::uint16_t>(bits)));
+  std::vector<Buffer> in;
+  in.push_back(filled<F16>(Shape{65536}, x));
+  on_every_instruction_set([&](const char* name) {
+    const auto exp_as = [&](DType dtype) {
+      return std::move(run_row(table().row("hwy.pointwise"), in, {View(dtype, {65536})}, {{"expr", "exp(x0)"}})[0]);
+    };
+    Buffer halves = exp_as(DType::f16), floats = exp_as(DType::f32);
+    int wrong = 0;
+    for (std::int64_t i = 0; i < 65536; ++i) wrong += halves.at<F16>({i}).bits != F16(floats.at<float>({i})).bits;
+    EXPECT_EQ(wrong, 0) << "on " << name;
+  });
+}
+
 TEST(FastHalfPrecision, PointwiseCallsReadAndWriteHalvesDirectly) {
   for (const DType half : {DType::bf16, DType::f16}) {
     const double tolerance = half == DType::bf16 ? 0x1p-7 : 0x1p-10;

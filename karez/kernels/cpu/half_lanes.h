@@ -1,5 +1,5 @@
-// Conversions of vectors between f32 and 16-bit floats. As pointwise_lanes.h, this header is included once for each
-// instruction set.
+// Conversions of vectors between f32 and 16-bit floats, and the exponential of the latter. As pointwise_lanes.h, this
+// header is included once for each instruction set.
 #if defined(KAREZ_HALF_LANES) == defined(HWY_TARGET_TOGGLE)
 #ifdef KAREZ_HALF_LANES
 #undef KAREZ_HALF_LANES
@@ -80,6 +80,26 @@ HWY_INLINE HalfV round_to_f16_lanes(V x) {
   const auto out = hn::IfThenElse(hn::Lt(magnitude, hn::Set(bits, 143u << 23)), finite, nonfinite);  // below 2^16
   return hn::DemoteTo(HalfD(), hn::BitCast(words, hn::Or(out, sign)));
 #endif
+}
+
+// The exponential of values that were f16, for a result that is rounded to f16. Each of the 65536 values gives the same
+// f16 as exp_of, in fewer operations: within the range in which the result is neither 0 nor inf, 2^q is one addition to
+// the exponent, and adding `rounder` rounds to an integer q, whose bits are the lowest ones of the sum.
+HWY_INLINE V exp_of_f16(V x) {
+  const D d;
+  const hn::RebindToSigned<D> words;
+  const V rounder = lanes_of(12582912);  // 1.5 * 2^23
+  const V clamped = hn::Max(hn::Min(x, lanes_of(12)), lanes_of(-20));
+  const V sum = hn::MulAdd(clamped, lanes_of(1.442695040888963407359924681f), rounder), q = hn::Sub(sum, rounder);
+  // r = x - q log 2, and the polynomial of hn::Exp
+  const V r = hn::MulAdd(q, lanes_of(-1.428606765330187045e-6f), hn::MulAdd(q, lanes_of(-0.693145751953125f), clamped));
+  const V r2 = hn::Mul(r, r), r4 = hn::Mul(r2, r2);
+  const V p0 = hn::MulAdd(lanes_of(0.166666671633720397949219f), r, lanes_of(0.5f));
+  const V p1 = hn::MulAdd(lanes_of(0.00833336077630519866943359f), r, lanes_of(0.0416664853692054748535156f));
+  const V p2 = hn::MulAdd(lanes_of(0.000198527617612853646278381f), r, lanes_of(0.00139304355252534151077271f));
+  const V y = hn::Add(hn::MulAdd(hn::MulAdd(p2, r4, hn::MulAdd(p1, r2, p0)), r2, r), lanes_of(1));
+  const auto scaled = hn::Add(hn::BitCast(words, y), hn::ShiftLeft<23>(hn::BitCast(words, sum)));
+  return hn::IfThenElse(hn::IsNaN(x), x, hn::BitCast(d, scaled));
 }
 
 }  // namespace karez::kernels::HWY_NAMESPACE

@@ -132,7 +132,11 @@ template <class T> HWY_INLINE void run_block_of(const BlockOp& o, std::int64_t c
     case ExprKind::neg: return for_each_vector<T, 1>(o, count, [=](X a, X, X) KAREZ_INLINE { return hn::Neg(a); });
     case ExprKind::not_:
       return for_each_vector<T, 1>(o, count, [=](X a, X, X) KAREZ_INLINE { return truth(hn::Eq(a, hn::Zero(d))); });
-    case ExprKind::exp: return for_each_vector<T, 1>(o, count, [=](X a, X, X) KAREZ_INLINE { return exp_of(a); });
+    case ExprKind::exp:
+      if constexpr (std::is_same_v<T, float>)
+        if (o.a.storage == Storage::f16 && o.dst_storage == Storage::f16)
+          return for_each_vector<T, 1>(o, count, [=](X a, X, X) KAREZ_INLINE { return exp_of_f16(a); });
+      return for_each_vector<T, 1>(o, count, [=](X a, X, X) KAREZ_INLINE { return exp_of(a); });
     case ExprKind::log: return for_each_vector<T, 1>(o, count, [=](X a, X, X) KAREZ_INLINE { return log_of(a); });
     case ExprKind::sqrt: return for_each_vector<T, 1>(o, count, [=](X a, X, X) KAREZ_INLINE { return sqrt_of(a); });
     case ExprKind::rsqrt: return for_each_vector<T, 1>(o, count, [=](X a, X, X) KAREZ_INLINE { return rsqrt_of(a); });
