@@ -6,6 +6,7 @@
 
 #include "karez/base/suggest_names.h"
 #include "karez/base/text.h"
+#include "karez/kernels/grouped_calls.h"
 
 namespace karez::kernels {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 const KernelRow* best_row(const std::vector<KernelRow>& rows, const CallSpec& call) {
   const KernelRow* best = nullptr;
   for (const KernelRow& row : rows)
-    if (row.op == call.op && (best == nullptr || row.rank > best->rank) && row.supports(call)) best = &row;
+    if (row.op == call.op && (best == nullptr || row.rank > best->rank) && is_supported(row, call)) best = &row;
   return best;
 }
 
@@ -43,7 +44,7 @@ KernelTable::KernelTable(std::vector<KernelRow> rows) : rows_(std::move(rows)) {
 std::optional<KernelChoice> KernelTable::find(const CallSpec& call) const {
   const KernelRow* best = best_row(rows_, call);
   if (best == nullptr) return std::nullopt;
-  return KernelChoice{best->name, best->workspace ? best->workspace(call) : 0, best->rate};
+  return KernelChoice{best->name, workspace_of(*best, call), best->rate};
 }
 
 std::optional<CallSpec> KernelTable::suggest(const CallSpec& call) const {

@@ -53,4 +53,22 @@ std::optional<BroadcastPattern> find_broadcast_pattern(const CallSpec& call, DTy
   return out;
 }
 
+std::int64_t adjacent_calls(const BroadcastPattern& pattern, const KernelArgs& args, std::int64_t call,
+                            std::int64_t end) {
+  if (pattern.rows != 1) return 1;
+  const std::size_t operands = pattern.inputs.size();
+  std::byte* const* in = args.in.data() + static_cast<std::size_t>(call) * operands;
+  std::byte* const* out = args.out.data() + call;
+  std::int64_t count = 1;
+  for (; call + count < end; ++count, in += operands, ++out) {
+    if (out[1] != out[0] + pattern.columns * size_of(pattern.out)) return count;
+    for (std::size_t i = 0; i < operands; ++i) {
+      const Operand2d& operand = pattern.inputs[i];
+      const std::int64_t step = operand.broadcast == Broadcast::dense ? pattern.columns * size_of(operand.dtype) : 0;
+      if (in[operands + i] != in[i] + step) return count;
+    }
+  }
+  return count;
+}
+
 }  // namespace karez::kernels

@@ -32,4 +32,10 @@ struct BroadcastPattern {
 // that compute in f32 support f32, bool, bf16 and f16; kernels that compute in f64 support f64, f32 and bool.
 std::optional<BroadcastPattern> find_broadcast_pattern(const CallSpec& call, DType computed = DType::f32);
 
+// Returns how many calls of a group, from `call` to at most `end` - 1, are one call on more elements: their results and
+// dense operands follow each other in memory without gaps, and their other operands are the same. `args` are those of
+// the group, and `pattern` is that of each call.
+std::int64_t adjacent_calls(const BroadcastPattern& pattern, const KernelArgs& args, std::int64_t call,
+                            std::int64_t end);
+
 }  // namespace karez::kernels

@@ -27,15 +27,42 @@ namespace {
 constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 }  // namespace
 
-PreparedKernel prepare_generated(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team) {
+namespace {
+
+// For each operand: whether it is a single element.
+std::array<std::uint8_t, max_pointwise_inputs> scalars_of(const BroadcastPattern& pattern) {
   std::array<std::uint8_t, max_pointwise_inputs> scalar{};
   for (std::size_t i = 0; i < pattern.inputs.size(); ++i) scalar[i] = pattern.inputs[i].broadcast == Broadcast::scalar;
-  return [run = row.run, scalar, team, count = pattern.rows * pattern.columns,
+  return scalar;
+}
+
+}  // namespace
+
+PreparedKernel prepare_generated(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team) {
+  return [run = row.run, scalar = scalars_of(pattern), team, count = pattern.rows * pattern.columns,
           inputs = pattern.inputs.size()](const KernelArgs& args) {
     std::array<const void*, max_pointwise_inputs> in{};
     for (std::size_t i = 0; i < inputs; ++i) in[i] = args.in[i];
     parallel_for(team, count, grain, [&](std::int64_t begin, std::int64_t end, int) {
       run(begin, end, in.data(), scalar.data(), args.out[0]);
+    });
+  };
+}
+
+PreparedKernel prepare_generated_group(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team,
+                                       std::int64_t calls) {
+  return [run = row.run, scalar = scalars_of(pattern), pattern, team, calls](const KernelArgs& args) {
+    const std::size_t operands = pattern.inputs.size();
+    const std::int64_t elements = pattern.rows * pattern.columns;
+    parallel_for(team, calls, 1, [&](std::int64_t begin, std::int64_t end, int) {
+      std::array<const void*, max_pointwise_inputs> in;
+      const bool are_adjacent = adjacent_calls(pattern, args, begin, end) > 1;
+      for (std::int64_t call = begin; call < end;) {
+        const std::int64_t count = are_adjacent ? adjacent_calls(pattern, args, call, end) : 1;
+        for (std::size_t i = 0; i < operands; ++i) in[i] = args.in[static_cast<std::size_t>(call) * operands + i];
+        run(0, count * elements, in.data(), scalar.data(), args.out[static_cast<std::size_t>(call)]);
+        call += count;
+      }
     });
   };
 }

@@ -15,4 +15,8 @@ const GeneratedPointwise* find_generated(const CallSpec& call, const BroadcastPa
 // Prepares a generated kernel; the threads of a team share the elements.
 PreparedKernel prepare_generated(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team);
 
+// Prepares a group of calls with this pattern; the threads of a team share the calls.
+PreparedKernel prepare_generated_group(const GeneratedPointwise& row, const BroadcastPattern& pattern, int team,
+                                       std::int64_t calls);
+
 }  // namespace karez::kernels

@@ -15,6 +15,7 @@
 #include "karez/kernels/cpu/pointwise_block.h"
 #include "karez/kernels/cpu/pointwise_interpreter.h"
 #include "karez/kernels/cpu/pointwise_lanes.h"
+#include "karez/plan/call_group.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {
@@ -50,36 +51,46 @@ HWY_EXPORT(floats_to_truth);
 
 using Interpreter = PointwiseInterpreter<float>;
 
-bool supports(const CallSpec& call) {
+// The call may be a group.
+bool supports(const CallSpec& group) {
+  const CallSpec call = first_call(group);
   const auto pattern = find_broadcast_pattern(call);
   if (!pattern || !call.attrs.has("expr")) return false;
   return find_generated(call, *pattern) != nullptr || Interpreter::supports(call);
 }
 
-std::int64_t workspace(const CallSpec& call) {
+std::int64_t workspace(const CallSpec& group) {
+  const CallSpec call = first_call(group);
   const auto pattern = find_broadcast_pattern(call);
   if (!pattern || find_generated(call, *pattern) != nullptr) return 0;
-  return Interpreter(call, *pattern).workspace();
+  return Interpreter(group, *pattern).workspace();
 }
 
-PreparedKernel prepare(const CallSpec& call) {
+PreparedKernel prepare(const CallSpec& group) {
+  const CallSpec call = first_call(group);
   const auto pattern = find_broadcast_pattern(call);
   require_fit(pattern.has_value(), call, "the fast kernel does not support these strides");
+  const int calls = calls_of(group.attrs);
   if (const GeneratedPointwise* row = find_generated(call, *pattern))
-    return prepare_generated(*row, *pattern, call.team);
-  return [interpreter = Interpreter(call, *pattern)](const KernelArgs& args) {
-    interpreter.run(block_functions_f32(), args);
-  };
+    return calls == 1 ? prepare_generated(*row, *pattern, call.team)
+                      : prepare_generated_group(*row, *pattern, group.team, calls);
+  const Interpreter interpreter(group, *pattern);
+  if (calls > 1)
+    return [interpreter, calls](const KernelArgs& args) { interpreter.run_group(block_functions_f32(), args, calls); };
+  return [interpreter](const KernelArgs& args) { interpreter.run(block_functions_f32(), args); };
 }
 
 // A cast between f32 and half types is the expression x0.
 CallSpec as_expression(CallSpec call) {
-  call.attrs = Attrs{{"expr", "x0"}};
+  Attrs attrs{{"expr", "x0"}};
+  if (const int calls = calls_of(call.attrs); calls > 1) attrs.set("calls", std::int64_t{calls});
+  call.attrs = std::move(attrs);
   return call;
 }
-bool supports_cast(const CallSpec& call) {
+bool supports_cast(const CallSpec& group) {
+  const CallSpec call = first_call(group);
   if (!has_operands(call, 1, 1) || call.in[0].dtype == DType::b8 || call.out[0].dtype == DType::b8) return false;
-  return supports(as_expression(call));
+  return supports(as_expression(group));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include "karez/kernels/cpu/plain_kernels.h"
 #include "karez/kernels/cpu/pointwise_block.h"
 #include "karez/kernels/cpu/pointwise_interpreter.h"
+#include "karez/plan/call_group.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace karez::kernels::HWY_NAMESPACE {
@@ -47,32 +48,38 @@ bool has_f64(const CallSpec& call) {
   return std::any_of(call.in.begin(), call.in.end(), is_f64) || std::any_of(call.out.begin(), call.out.end(), is_f64);
 }
 
-bool supports(const CallSpec& call) {
+// The call may be a group.
+bool supports(const CallSpec& group) {
+  const CallSpec call = first_call(group);
   return has_f64(call) && call.attrs.has("expr") && find_broadcast_pattern(call, DType::f64).has_value() &&
          Interpreter::supports(call);
 }
 
-std::int64_t workspace(const CallSpec& call) {
-  const auto pattern = find_broadcast_pattern(call, DType::f64);
-  return pattern ? Interpreter(call, *pattern).workspace() : 0;
+std::int64_t workspace(const CallSpec& group) {
+  const auto pattern = find_broadcast_pattern(first_call(group), DType::f64);
+  return pattern ? Interpreter(group, *pattern).workspace() : 0;
 }
 
-PreparedKernel prepare(const CallSpec& call) {
-  const auto pattern = find_broadcast_pattern(call, DType::f64);
-  require_fit(pattern.has_value(), call, "the fast kernel does not support these strides");
-  return [interpreter = Interpreter(call, *pattern)](const KernelArgs& args) {
-    interpreter.run(block_functions_f64(), args);
-  };
+PreparedKernel prepare(const CallSpec& group) {
+  const auto pattern = find_broadcast_pattern(first_call(group), DType::f64);
+  require_fit(pattern.has_value(), group, "the fast kernel does not support these strides");
+  const Interpreter interpreter(group, *pattern);
+  if (const int calls = calls_of(group.attrs); calls > 1)
+    return [interpreter, calls](const KernelArgs& args) { interpreter.run_group(block_functions_f64(), args, calls); };
+  return [interpreter](const KernelArgs& args) { interpreter.run(block_functions_f64(), args); };
 }
 
 // A cast between f32 and f64 is the expression x0.
 CallSpec as_expression(CallSpec call) {
-  call.attrs = Attrs{{"expr", "x0"}};
+  Attrs attrs{{"expr", "x0"}};
+  if (const int calls = calls_of(call.attrs); calls > 1) attrs.set("calls", std::int64_t{calls});
+  call.attrs = std::move(attrs);
   return call;
 }
-bool supports_cast(const CallSpec& call) {
+bool supports_cast(const CallSpec& group) {
+  const CallSpec call = first_call(group);
   if (!has_operands(call, 1, 1) || call.in[0].dtype == DType::b8 || call.out[0].dtype == DType::b8) return false;
-  return supports(as_expression(call));
+  return supports(as_expression(group));
 }
 
 }  // namespace

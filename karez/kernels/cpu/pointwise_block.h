@@ -107,7 +107,7 @@ HWY_INLINE void for_each_vector(const BlockOp& o, std::int64_t count, F f) {
     void* const dst = o.dst;
     for (; i + width <= count; i += width) apply_at(a_storage, b_storage, c_storage, dst_storage, x, y, z, dst, i);
   }
-  if (i == count) return;
+  if (i >= count) return;
   HWY_ALIGN unsigned char tail[4][static_cast<std::size_t>(width) * sizeof(T)] = {};
   const BlockOperand from[] = {o.a, o.b, o.c};
   for (int k = 0; k < operands; ++k) {
