@@ -112,6 +112,48 @@ TEST(GroupedCalls, PointwiseCallsOfAGroupGiveTheBitsOfSingleCalls) {
   });
 }
 
+// The calls x[i] - rate[i] * y[i], in place if `in_place`: from `gap_at` on, operands are not adjacent to those before
+// it, and from `rate_at` on there is another rate.
+template <class T> void expect_updates(std::int64_t n, int calls, int team, int gap_at, int rate_at, bool in_place) {
+  SCOPED_TRACE(cat(calls, " calls of ", n, ", team of ", team, ", gap at ", gap_at, ", rate at ", rate_at));
+  const View x(dtype_of<T>(), {n}), rate(dtype_of<T>(), {n}, {0});
+  const CallSpec group = group_of(call_of("pointwise", {x, rate, x}, x, {{"expr", "x0 - x1 * x2"}}), calls, team);
+  const KernelChoice choice = table().find(group).value();
+  const PreparedKernel kernel = prepare_group(table().row(choice.kernel), group);
+  const auto size = static_cast<std::size_t>(n * calls + 7);
+  std::vector<T> xs(size), ys(size), results(size, T{-1}), rates{T(0.5), T(3)};
+  for (std::size_t i = 0; i < size; ++i) xs[i] = T(0.1) * static_cast<T>(i % 37), ys[i] = static_cast<T>(i % 11) / T(7);
+  const std::vector<T> old = xs;
+  std::vector<std::byte*> in, out;
+  std::vector<std::size_t> begin;
+  for (int i = 0; i < calls; ++i) {
+    begin.push_back(static_cast<std::size_t>(i * n + (i >= gap_at ? 7 : 0)));
+    in.push_back(reinterpret_cast<std::byte*>(&xs[begin.back()]));
+    in.push_back(reinterpret_cast<std::byte*>(&rates[i >= rate_at]));
+    in.push_back(reinterpret_cast<std::byte*>(&ys[begin.back()]));
+    out.push_back(in_place ? in[in.size() - 3] : reinterpret_cast<std::byte*>(&results[begin.back()]));
+  }
+  std::vector<std::byte> scratch(static_cast<std::size_t>(choice.workspace) + 64);
+  kernel({in, out, scratch.data() + (64 - reinterpret_cast<std::uintptr_t>(scratch.data()) % 64) % 64});
+  for (int i = 0; i < calls; ++i)
+    for (std::size_t k = 0; k < static_cast<std::size_t>(n); ++k) {
+      const std::size_t at = begin[static_cast<std::size_t>(i)] + k;
+      volatile T step = rates[i >= rate_at] * ys[at];  // without a fused multiplication and subtraction
+      ASSERT_EQ(in_place ? xs[at] : results[at], old[at] - step) << "call " << i << ", element " << k;
+    }
+}
+
+TEST(GroupedCalls, AdjacentAndSeparateOperandsAndSharedAndOwnScalarsGiveTheSameResults) {
+  for (const std::int64_t n : {1, 3, 16, 100, 300, 700})
+    for (const int team : {1, 2, 3})
+      for (const int gap_at : {0, 1, 4, 9})
+        for (const int rate_at : {1, 5, 9})
+          for (const bool in_place : {false, true}) {
+            expect_updates<float>(n, 9, team, gap_at, rate_at, in_place);
+            expect_updates<double>(n, 9, team, gap_at, rate_at, in_place);
+          }
+}
+
 TEST(GroupedCalls, ProductsOfAGroupAreThoseOfSingleCalls) {
   const auto view = [](std::int64_t rows, std::int64_t columns, bool transposed, DType dtype) {
     return transposed ? dense(dtype, {columns, rows}) : dense(dtype, {rows, columns});

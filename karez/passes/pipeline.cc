@@ -90,7 +90,8 @@ void run_localise(Compilation& c) {
 }
 void run_hoist(Compilation& c) { c.local = hoist(std::move(c.local), c.graph, *c.catalog, c.hoist_bytes); }
 void run_fuse(Compilation& c) {
-  c.local = fuse(std::move(c.local), c.graph, c.segmentation, *c.catalog, c.options.team, !c.options.check_nan);
+  c.local = fuse(std::move(c.local), c.graph, c.segmentation, *c.catalog, c.options.team,
+                 {.chains = !c.options.check_nan, .groups = !c.options.check_nan && c.options.memory == 0});
 }
 void run_teams(Compilation& c) { c.local = choose_teams(std::move(c.local), *c.ops, *c.catalog, c.options); }
 void run_in_place(Compilation& c) { c.local = in_place(std::move(c.local), c.graph, c.segmentation); }

@@ -2,6 +2,7 @@
 // computes the same values as its graph.
 #pragma once
 
+#include <algorithm>
 #include <cstring>
 #include <random>
 
@@ -9,6 +10,7 @@
 #include "karez/passes/namespace.h"
 #include "karez/passes/test_evaluate.h"
 #include "karez/plan/acts.h"
+#include "karez/plan/call_group.h"
 #include "karez/plan/collective_sequence.h"
 #include "karez/plan/ports.h"
 
@@ -182,7 +184,25 @@ class Interpreter {
     }
   }
 
+  // Runs the calls of a group one after another, in any order, so that calls that depend on each other are detected.
+  void run_group(const Call& group, std::size_t calls) {
+    std::vector<std::size_t> order(calls);
+    for (std::size_t i = 0; i < calls; ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random_);
+    const auto part = [&](const std::vector<Operand>& operands, std::size_t i) {
+      const auto count = static_cast<std::ptrdiff_t>(operands.size() / calls),
+                 from = count * static_cast<std::ptrdiff_t>(i);
+      return std::vector<Operand>(operands.begin() + from, operands.begin() + from + count);
+    };
+    for (std::size_t i : order) {
+      Call call = group;
+      call.attrs.erase("calls");
+      call.in = part(group.in, i), call.out = part(group.out, i);
+      run(call);
+    }
+  }
   void run(const Call& call) {
+    if (const int calls = calls_of(call.attrs); calls > 1) return run_group(call, static_cast<std::size_t>(calls));
     std::string op = call.kernel.substr(call.kernel.find('.') + 1);
     std::vector<Array> in;
     for (const Operand& o : call.in) in.push_back(read(o));

@@ -8,6 +8,7 @@
 #include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
 #include "karez/plan/call_bytes.h"
+#include "karez/plan/call_group.h"
 #include "karez/plan/collective_sequence.h"
 #include "karez/plan/external_registers.h"
 #include "karez/sbp/transfer.h"
@@ -24,6 +25,16 @@ std::vector<TensorType> types_of(const std::vector<Operand>& operands) {
   out.reserve(operands.size());
   for (const Operand& operand : operands) out.push_back(operand.view.type());
   return out;
+}
+
+// The work of a call, or of all calls of a group.
+Cost cost_of_calls(const OpDef& op, const Call& call) {
+  const int calls = calls_of(call.attrs);
+  std::vector<TensorType> in = types_of(call.in), out = types_of(call.out);
+  in.resize(in.size() / static_cast<std::size_t>(calls)), out.resize(out.size() / static_cast<std::size_t>(calls));
+  Cost work = cost_of(op, in, out, call.attrs);
+  work.flops *= calls, work.bytes *= calls;
+  return work;
 }
 
 }  // namespace
@@ -44,7 +55,7 @@ double Predictor::call(const Call& call) const {
   const auto row = std::find_if(rows.begin(), rows.end(), [&](const KernelRow& r) { return r.name == call.kernel; });
   if (row != rows.end()) {
     rate = row->rate;
-    if (const OpDef* op = ops_.find(row->op)) work = cost_of(*op, types_of(call.in), types_of(call.out), call.attrs);
+    if (const OpDef* op = ops_.find(row->op)) work = cost_of_calls(*op, call);
   }
   if (work.work == WorkClass::none)
     work.work = WorkClass::memory;  // the planner prices this op as an alias, but the plan calls a kernel

@@ -38,6 +38,17 @@ TEST(Predictor, AMatmulIsPricedByItsOperations) {
                    10.0 * 2 * 2 * 3 * 5 + 1);
 }
 
+TEST(Predictor, AGroupHasTheOperationsOfAllItsCallsButIsOneCall) {
+  Call call;
+  call.kernel = "onednn.matmul";
+  call.attrs.set("calls", std::int64_t{2});
+  for (int i = 0; i < 2; ++i) {
+    call.in.push_back(operand({f32, {2, 3}})), call.in.push_back(operand({f32, {3, 5}}));
+    call.out.push_back(operand({f32, {2, 5}}));
+  }
+  EXPECT_DOUBLE_EQ(Predictor(costs()).call(call), 2 * 10.0 * 2 * 2 * 3 * 5 + 1);
+}
+
 TEST(Predictor, AConvolutionIsPricedByItsOperations) {
   EXPECT_DOUBLE_EQ(seconds("onednn.conv2d", {{f32, {1, 2, 5, 5}}, {f32, {3, 2, 3, 3}}}, {f32, {1, 3, 3, 3}}),
                    100.0 * 2 * 27 * 18 + 1);

@@ -272,6 +272,7 @@ class Emitter {
       call.out.back().view = local.spec.out[i];
     }
     if (local.workspace > 0) call.workspace = workspace;
+    if (local.spec.attrs.has("calls")) call.where = cat(local.spec.attrs.integer("calls"), " x ");
     for (NodeId node : local.merged) call.where += cat(c_.graph.node(node).op->name, " + ");
     if (local.node.valid()) call.where += describe(c_.graph, local.node);
     return call;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "karez/passes/lowering/cross_actor_values.h"
+#include "karez/plan/call_group.h"
 
 namespace karez::passes {
 
@@ -26,7 +27,8 @@ int reuse_memory(const Graph& graph, ById<LocalId, LocalValue>& values, const st
     for (LocalId in : calls[i].in) last[local(in).root] = i;
     for (LocalId out : calls[i].out) last[local(out).root] = i;
   }
-  auto try_pair = [&](std::size_t i, std::size_t operand, std::size_t result) {
+  // `first` and `end` are the operands of the same call of a group; other calls of the group must not use the memory.
+  auto try_pair = [&](std::size_t i, std::size_t operand, std::size_t result, std::size_t first, std::size_t end) {
     const LocalCall& call = calls[i];
     LocalId source = call.in[operand], target = call.out[result], root = local(source).root;
     if (local(target).root != target || root == target || !may_take(target) || !may_give(root) || last[root] != i)
@@ -37,7 +39,8 @@ int reuse_memory(const Graph& graph, ById<LocalId, LocalValue>& values, const st
         local(target).view != local(root).view)
       return false;
     for (std::size_t k = 0; k < call.in.size(); ++k)  // x * x may be in place, x * transpose(x) may not
-      if (local(call.in[k]).root == root && call.spec.in[k] != call.spec.out[result]) return false;
+      if (local(call.in[k]).root == root && (k < first || k >= end || call.spec.in[k] != call.spec.out[result]))
+        return false;
     last[root] = last[target];
     for (LocalId window : windows[target]) {
       local(window).root = root;
@@ -45,30 +48,41 @@ int reuse_memory(const Graph& graph, ById<LocalId, LocalValue>& values, const st
     }
     return true;
   };
-  int count = 0;
-  for (std::size_t i = 0; i < calls.size(); ++i) {
-    if (!calls[i].node.valid()) continue;
+  // Places the results of a call, or of one call of a group. Returns the number of those that take an operand's memory.
+  auto place_results = [&](std::size_t i, std::size_t number, std::size_t group) {
     const OpDef& op = *graph.node(calls[i].node).op;
+    const std::size_t operands = calls[i].in.size() / group, results = calls[i].out.size() / group;
+    const std::size_t first = number * operands, end = first + operands, first_result = number * results;
     if (!calls[i].merged.empty()) {
-      std::vector<bool> given(calls[i].in.size(), false);
-      for (std::size_t result = 0; result < calls[i].out.size(); ++result)
-        for (std::size_t operand = 0; operand < calls[i].in.size(); ++operand)
-          if (!given[operand] && try_pair(i, operand, result)) {
+      int count = 0;
+      std::vector<bool> given(operands, false);
+      for (std::size_t result = 0; result < results; ++result)
+        for (std::size_t operand = 0; operand < operands; ++operand)
+          if (!given[operand] && try_pair(i, first + operand, first_result + result, first, end)) {
             given[operand] = true;
             ++count;
             break;
           }
-      continue;
+      return count;
     }
-    if (op.role != Role::compute || calls[i].in.size() != graph.node(calls[i].node).inputs.size()) continue;
-    std::vector<bool> placed(calls[i].out.size(), false);
+    if (op.role != Role::compute || operands != graph.node(calls[i].node).inputs.size()) return 0;
+    std::vector<bool> placed(results, false);
+    int count = 0;
     for (auto [in, out] : op.in_place) {
       auto operand = static_cast<std::size_t>(in), result = static_cast<std::size_t>(out);
-      if (operand >= calls[i].in.size() || result >= placed.size() || placed[result] || !try_pair(i, operand, result))
+      if (operand >= operands || result >= results || placed[result] ||
+          !try_pair(i, first + operand, first_result + result, first, end))
         continue;
       placed[result] = true;
       ++count;
     }
+    return count;
+  };
+  int count = 0;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (!calls[i].node.valid()) continue;
+    const auto group = static_cast<std::size_t>(calls_of(calls[i].spec.attrs));
+    for (std::size_t call = 0; call < group; ++call) count += place_results(i, call, group);
   }
   return count;
 }

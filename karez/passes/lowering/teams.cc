@@ -1,6 +1,8 @@
 // Compares the predicted times of each call on one thread and on the team.
 #include "karez/passes/lowering/teams.h"
 
+#include "karez/plan/call_group.h"
+
 namespace karez::passes {
 namespace {
 
@@ -11,13 +13,17 @@ std::vector<TensorType> types_of(const std::vector<View>& views) {
   return out;
 }
 
-Cost work_of(const OpDef& op, const CallSpec& call) {
+Cost work_of(const OpDef& op, const CallSpec& group) {
+  const CallSpec call = first_call(group);
   const auto in = types_of(call.in), out = types_of(call.out);
   Cost work = cost_of(op, in, out, call.attrs);
-  if (work.work != WorkClass::none) return work;
-  work.work = WorkClass::memory;  // an op that usually is an alias, such as a reshape, but here moves bytes
-  for (const auto* types : {&in, &out})
-    for (const TensorType& type : *types) work.bytes += static_cast<double>(type.bytes());
+  if (work.work == WorkClass::none) {
+    work.work = WorkClass::memory;  // an op that usually is an alias, such as a reshape, but here moves bytes
+    for (const auto* types : {&in, &out})
+      for (const TensorType& type : *types) work.bytes += static_cast<double>(type.bytes());
+  }
+  const int calls = calls_of(group.attrs);
+  work.flops *= calls, work.bytes *= calls;
   return work;
 }
 

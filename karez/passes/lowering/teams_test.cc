@@ -48,6 +48,18 @@ TEST(Teams, ACallGetsTheTeamIfThatIsFasterByTheTable) {
   EXPECT_EQ(teams(product(), team_costs(), 1), "matmul 1\npointwise 1\n") << "the program allows one thread per call";
 }
 
+// A product takes 8.4 ms on one thread and half of that on two, which need another 10 ms to start.
+TEST(Teams, AGroupHasTheWorkOfAllItsCalls) {
+  CostTable costs = team_costs();
+  costs.team_call = 1e-2;
+  for (const int products : {2, 4}) {
+    testing::LocaliseProgram p("");
+    const ValueId x = p.input("x", {64, 256});
+    for (int i = 0; i < products; ++i) p.output(build::matmul(p.b, x, p.input(cat("w", i), {256, 256})), cat("y", i));
+    EXPECT_EQ(teams(p.graph, costs), products == 2 ? "matmul 1\n" : "matmul 2\n");
+  }
+}
+
 TEST(Teams, WithoutMeasuredCostsOfTeamsNothingChanges) {
   CostTable slow;
   slow.matmul_flops = 1e9, slow.memory_bytes = 1e9;

@@ -14,5 +14,7 @@ int fuse_cast_before(SegmentCalls& segment);
 int fuse_rows(SegmentCalls& segment);
 int fuse_chains(SegmentCalls& segment);
 int merge_updates(SegmentCalls& segment);
+int group_products(SegmentCalls& segment);
+int group_calls(SegmentCalls& segment);
 
 }  // namespace karez::passes

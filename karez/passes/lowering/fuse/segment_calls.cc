@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <iterator>
 
+#include "karez/base/text.h"
+
 namespace karez::passes {
 
 SegmentCalls::SegmentCalls(const Graph& graph, const ById<LocalId, LocalValue>& values, const KernelCatalog& catalog,
@@ -28,6 +30,25 @@ void SegmentCalls::count_uses() {
   for (std::size_t i = 0; i < calls_.size(); ++i)
     if (!is_removed(calls_[i]))
       for (LocalId in : calls_[i].in) users_[root(in)].push_back(i);
+}
+
+bool SegmentCalls::writes_variable(const LocalCall& call) const {
+  return std::any_of(call.out.begin(), call.out.end(), [&](LocalId v) { return values_[root(v)].variable >= 0; });
+}
+
+std::string SegmentCalls::logical_types(const LocalCall& call) const {
+  if (!call.node.valid()) return "";
+  const Node& node = graph_.node(call.node);
+  std::string text;
+  for (const auto* values : {&node.inputs, &node.outputs})
+    for (ValueId id : *values) {
+      const Value& value = graph_.value(id);
+      text += cat(value.mesh, " ",
+                  value.layout ? print(value.type, graph_.meshes[static_cast<std::size_t>(value.mesh)], *value.layout)
+                               : print(value.type),
+                  "; ");
+    }
+  return text;
 }
 
 LocalCall* SegmentCalls::only_reader(const LocalCall& call) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -35,6 +36,10 @@ class SegmentCalls {
   bool is_same(LocalId a, LocalId b) const {
     return root(a) == root(b) && values_[a].offset == values_[b].offset && view(a) == view(b);
   }
+
+  bool writes_variable(const LocalCall& call) const;
+  // The types and layouts of the operands and results of the call's node, which are the same on all devices.
+  std::string logical_types(const LocalCall& call) const;
 
   // True for matrix products and convolutions, whose library calls can include a bias and a ReLU.
   static bool accepts_epilogue(const LocalCall& call) {
