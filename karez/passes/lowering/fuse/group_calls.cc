@@ -20,7 +20,8 @@ constexpr std::int64_t min_team_elements = 1 << 16;  // with fewer in a group, a
 // The numbers of multiplications of a product. A team gains little from a group of larger ones.
 constexpr std::int64_t max_product = 1 << 22;
 constexpr std::int64_t min_team_products = 1 << 18;  // with fewer in a group, a second thread does not pay off
-// The results of a group are stored from its first call on. They may take so much memory longer than without the group.
+// The results of a group are stored from its first call on. The results of an actor that are so stored earlier than
+// without groups have at most so many bytes.
 constexpr std::int64_t max_moved_bytes = 1 << 18;
 
 std::int64_t bytes_of(const std::vector<View>& views) {
@@ -83,7 +84,7 @@ class Positions {
 
 struct CallGroup {
   std::vector<std::size_t> calls;
-  std::int64_t moved_bytes = 0;  // of results that are stored earlier than without the group
+  std::size_t first_number = 0;  // of the first call, if removed calls are not counted
 };
 
 // Finds groups of calls for which `may_be_grouped` is true and whose keys are equal. A call joins the earliest group
@@ -93,21 +94,27 @@ std::vector<CallGroup> find_groups(SegmentCalls& segment, Predicate may_be_group
   const std::vector<LocalCall>& calls = segment.calls();
   Positions positions(segment);
   std::map<std::string, std::vector<CallGroup>> by_key;  // in the order of their first calls
+  std::int64_t moved_bytes = 0;
+  std::size_t number = 0;
   for (std::size_t i = 0; i < calls.size(); ++i) {
     const LocalCall& call = calls[i];
     if (SegmentCalls::is_removed(call)) continue;
+    ++number;
     std::size_t position = i;
     if (may_be_grouped(call)) {
       std::vector<CallGroup>& groups = by_key[key_of(call)];
-      const std::int64_t bytes = bytes_of(call.spec.out);
       auto group = std::upper_bound(
           groups.begin(), groups.end(), positions.last_before(call),
           [](std::ptrdiff_t last, const CallGroup& g) { return last < static_cast<std::ptrdiff_t>(g.calls[0]); });
-      while (group != groups.end() && group->moved_bytes + bytes > max_moved_bytes) ++group;
-      if (group == groups.end()) {
-        groups.push_back({{i}, 0});
+      // If there are no other calls between those of the group, or a variable has the result, no memory is needed
+      // longer.
+      const bool needs_memory = group != groups.end() && number - group->first_number != group->calls.size() &&
+                                !segment.writes_variable(call);
+      const std::int64_t bytes = needs_memory ? bytes_of(call.spec.out) : 0;
+      if (group == groups.end() || moved_bytes + bytes > max_moved_bytes || segment.has_control_edge(call)) {
+        groups.push_back({{i}, number});
       } else {
-        position = group->calls[0], group->moved_bytes += bytes;
+        position = group->calls[0], moved_bytes += bytes;
         group->calls.push_back(i);
       }
     }

@@ -3,6 +3,7 @@
 
 #include "karez/base/text.h"
 #include "karez/passes/compile.h"
+#include "karez/passes/lowering/fuse/rules.h"
 #include "karez/passes/test_evaluate.h"
 #include "karez/passes/test_programs.h"
 #include "karez/plan/call_group.h"
@@ -121,39 +122,88 @@ TEST(GroupCalls, LargeProductsAndProductsOfOtherSizesStay) {
   EXPECT_EQ(p.calls(), "matmul; matmul; matmul; matmul");  // 256^3 multiplications are above the limit
 }
 
-// 7 rows on 3 devices: the parts of `x` on device 0 have as many rows as `r`, which every device has completely. A
-// group of both on device 0 alone could give other bits than the product of r on devices 1 and 2.
+// 7 rows on 3 devices: the part on device 0 has as many rows as another operand, which every device has completely. A
+// group of both products on device 0 alone could give other bits than that of the second product on the other devices.
 TEST(GroupCalls, ProductsThatAreEqualOnlyOnOneDeviceAreNotGrouped) {
-  Program p;
-  p.graph.meshes = {Mesh::parse("data=3")};
-  ValueId x = p.input("x", {7, 32}), r = p.input("r", {3, 32});
-  ValueId w = testing::parameter(p.b, "w", {DType::f32, {32, 32}}),
-          v = testing::parameter(p.b, "v", {DType::f32, {32, 32}});
-  ValueId a = build::matmul(p.b, x, w), b = build::matmul(p.b, r, v);
-  p.graph.value(a).layout = Layout{S(0)}, p.graph.value(b).layout = Layout{B()};
-  p.output(a, "a"), p.output(b, "b");
-  int products_of_three_rows = 0;
-  const Compilation c = p.compiled();
-  for (const LocalSegment& segment : c.local.segments)
-    for (const LocalCall& call : segment.calls) {
-      EXPECT_FALSE(call.spec.attrs.has("calls"));
-      products_of_three_rows += segment.device == 0 && call.spec.op == "matmul" && call.spec.out[0].shape[0] == 3;
+  for (const std::int64_t rows : {7, 3}) {
+    Graph graph;
+    Builder b(graph, table());
+    ById<LocalId, LocalValue> values;
+    std::vector<LocalCall> calls;
+    for (const std::int64_t logical_rows : {rows, std::int64_t{3}}) {
+      const ValueId x = build::input(b, cat("x", calls.size()), {DType::f32, {logical_rows, 32}}),
+                    w = build::input(b, cat("w", calls.size()), {DType::f32, {32, 32}});
+      LocalCall call;
+      call.node = graph.value(build::matmul(b, x, w)).producer;
+      call.spec.op = "matmul", call.kernel = "any.matmul";
+      const auto add = [&](std::vector<LocalId>& ids, std::vector<View>& views, Shape shape) {
+        LocalValue value;
+        value.view = View(DType::f32, std::move(shape));
+        views.push_back(value.view);
+        ids.push_back(values.add(value));
+        values[ids.back()].root = ids.back();
+      };
+      add(call.in, call.spec.in, {3, 32}), add(call.in, call.spec.in, {32, 32}), add(call.out, call.spec.out, {3, 32});
+      calls.push_back(std::move(call));
     }
-  EXPECT_EQ(products_of_three_rows, 2);
+    const ById<LocalId, bool> crosses(values.size(), false);
+    SegmentCalls segment(graph, values, testing::catalog(), 2, calls, crosses);
+    EXPECT_EQ(group_products(segment), rows == 3 ? 1 : 0);
+  }
+}
+
+// The calls exp, `between` and exp of an actor. Both exp write variables if `writes`. If `is_last`, the node of the
+// last one must not begin before another node has ended. Returns the number of groups.
+int groups_around(const char* between, bool writes, bool is_last = false) {
+  Graph graph;
+  Builder b(graph, table());
+  const ValueId x = build::input(b, "x", {DType::f32, {4}}), y = build::exp(b, x), z = build::tanh(b, y);
+  ById<LocalId, LocalValue> values;
+  std::vector<LocalCall> calls;
+  for (const char* op : {"pointwise", between, "pointwise"}) {
+    LocalCall call;
+    call.node = graph.value(is_last && calls.size() == 2 ? z : y).producer;
+    call.spec.op = op, call.kernel = cat("any.", op);
+    call.spec.attrs.set("expr", "exp(x0)");
+    for (auto [ids, views] : {std::pair(&call.in, &call.spec.in), std::pair(&call.out, &call.spec.out)}) {
+      LocalValue value;
+      value.view = View(DType::f32, {4});
+      if (writes && ids == &call.out && op != between) value.variable = static_cast<int>(calls.size());
+      ids->push_back(values.add(value));
+      values[ids->back()].root = ids->back();
+      views->push_back(value.view);
+    }
+    calls.push_back(std::move(call));
+  }
+  if (is_last) graph.node(calls.back().node).after = {calls[1].node};
+  const ById<LocalId, bool> crosses(values.size(), false);
+  SegmentCalls segment(graph, values, testing::catalog(), 2, calls, crosses);
+  return group_calls(segment);
 }
 
 TEST(GroupCalls, AnUpdateIsNotMovedBeforeACallThatMayFail) {
-  for (const bool fails : {false, true}) {
+  EXPECT_EQ(groups_around("gather", true), 0);
+  EXPECT_EQ(groups_around("gather", false), 1);
+  EXPECT_EQ(groups_around("copy", true), 1);
+}
+
+TEST(GroupCalls, ACallThatMustBeginAfterOtherNodesStaysInItsPlace) {
+  EXPECT_EQ(groups_around("copy", false, true), 0);
+  EXPECT_EQ(groups_around("copy", false, false), 1);
+}
+
+// Between the calls of the group there are other calls, which would need the memory of the second result.
+TEST(GroupCalls, ResultsOfAnActorAreStoredLongerByABoundedNumberOfBytes) {
+  for (const int calls : {2, 12}) {
     Program p;
-    ValueId first = testing::parameter(p.b, "first", {DType::f32, {6}}),
-            second = testing::parameter(p.b, "second", {DType::f32, {6}});
-    ValueId rows = p.input("rows", {5, 6}), index = p.input("index", {1}, DType::i64);
-    p.graph.variables[0].updated = build::exp(p.b, first);
-    ValueId row = fails ? build::reshape(p.b, build::gather(p.b, rows, index), {6})
-                        : build::tanh(p.b, build::reshape(p.b, build::slice(p.b, rows, {0, 0}, {1, 6}), {6}));
-    p.output(row, "row");
-    p.graph.variables[1].updated = build::exp(p.b, second);
-    EXPECT_EQ(p.calls(), fails ? "gather; 2 x exp(x0)" : "2 x exp(x0); tanh(x0)");
+    p.options.team = 2;
+    ValueId w = p.input("w", {64, 64}), x = p.input("x", {512, 64});
+    for (int i = 0; i < calls; ++i) {  // the results of two products have 256 KB
+      ValueId y = build::matmul(p.b, x, p.input(cat("w", i), {64, 64}));
+      p.output(build::reduce_sum(p.b, build::exp(p.b, build::mul(p.b, y, y)), {1}), cat("y", i));
+    }
+    p.output(w, "w");
+    EXPECT_EQ(p.calls().find(cat(std::min(calls, 3), " x matmul")), 0u) << p.calls();
   }
 }
 

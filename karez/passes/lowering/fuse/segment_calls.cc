@@ -36,6 +36,11 @@ bool SegmentCalls::writes_variable(const LocalCall& call) const {
   return std::any_of(call.out.begin(), call.out.end(), [&](LocalId v) { return values_[root(v)].variable >= 0; });
 }
 
+bool SegmentCalls::has_control_edge(const LocalCall& call) const {
+  const auto waits = [&](NodeId node) { return node.valid() && !graph_.node(node).after.empty(); };
+  return waits(call.node) || std::any_of(call.merged.begin(), call.merged.end(), waits);
+}
+
 std::string SegmentCalls::logical_types(const LocalCall& call) const {
   if (!call.node.valid()) return "";
   const Node& node = graph_.node(call.node);

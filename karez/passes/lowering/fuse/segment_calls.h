@@ -38,6 +38,8 @@ class SegmentCalls {
   }
 
   bool writes_variable(const LocalCall& call) const;
+  // Whether a node of the call must not begin before other nodes have ended, whose results it does not read.
+  bool has_control_edge(const LocalCall& call) const;
   // The types and layouts of the operands and results of the call's node, which are the same on all devices.
   std::string logical_types(const LocalCall& call) const;
 
