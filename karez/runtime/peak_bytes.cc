@@ -1,6 +1,7 @@
 // Computes the peak of the bytes in use during a simulated run, from the byte ranges between adjacent slot boundaries.
 #include <algorithm>
 
+#include "karez/plan/external_registers.h"
 #include "karez/runtime/simulator.h"
 
 namespace karez::runtime {
@@ -21,6 +22,7 @@ ById<DeviceId, std::int64_t> peak_bytes(const Plan& plan, const Simulation& run)
   }
   ById<DeviceId, std::int64_t> now(plan.devices.size(), 0), most(plan.devices.size(), 0);
   for (const SlotChange& change : run.slots) {
+    if (is_external(plan, change.reg)) continue;  // in the memory of a result
     const BlockId b = plan.reg(change.reg).block;
     const DeviceId device = plan.block(b).device;
     const std::int64_t begin = begin_of(change.reg, change.slot), end = begin + plan.reg(change.reg).bytes;
