@@ -202,8 +202,8 @@ def test_explain_sums_the_time_of_each_source_line(plans):
     assert abs(float(re.search(r"backward: (\S+) us", title).group(1)) - sum(times)) < 0.1 * len(times)
     assert re.search(r"fashion_mnist\.cc:\d+  conv2d", rows[0])
     text = (plans / "cnn.plan").read_text()
-    # The other four calls are three inputs and a fetch.
-    assert sum(int(re.split(r"  +", row.strip())[2]) for row in rows) == text.count('\n  call "') + 4
+    # The other three calls are inputs.
+    assert sum(int(re.split(r"  +", row.strip())[2]) for row in rows) == text.count('\n  call "') + 3
 
 
 def test_explain_reports_omitted_rows(plans):

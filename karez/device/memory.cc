@@ -20,10 +20,10 @@ constexpr std::size_t huge_page = 2 << 20;  // of x86
 // would abort.
 std::byte* allocate_aligned(std::int64_t bytes) {
   if (bytes >> 47) return nullptr;
-  void* data = nullptr;
   const auto size = static_cast<std::size_t>(bytes), alignment = size < huge_page ? 64 : huge_page;
-  if (posix_memalign(&data, alignment, size) != 0) return nullptr;
-  if (size >= huge_page) madvise(data, size / huge_page * huge_page, MADV_HUGEPAGE);  // has no effect if it fails
+  void* data = std::aligned_alloc(alignment, size);
+  if (data != nullptr && size >= huge_page)
+    madvise(data, size / huge_page * huge_page, MADV_HUGEPAGE);  // has no effect if it fails
   return static_cast<std::byte*>(data);
 }
 

@@ -97,7 +97,7 @@ TEST(Reports, ThePageShowsThePlanAndThePredictedTime) {
   EXPECT_GT(f.predicted_seconds(), 0);
   EXPECT_LT(f.predicted_seconds(), 1);
   EXPECT_GT(f.layout_seconds(), 0);
-  EXPECT_GE(f.peak_bytes(), 2 * 64 * 64 * 4);
+  EXPECT_GE(f.peak_bytes(), 64 * 64 * 4);  // the input, but not the result
   EXPECT_FALSE(f.passes().empty());
   EXPECT_EQ(f.signatures(), 1);
   EXPECT_THAT(f.shard_report(), HasSubstr("optimal"));
