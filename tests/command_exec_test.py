@@ -17,7 +17,7 @@ def test_simulate_sums_the_calls_of_one_worker(plans, tmp_path):
     message = karez("simulate", path, "--costs", costs(tmp_path, rates), "--launches", 2)
     assert makespan(message) == 1000.0 * (
         calls + 3
-    )  # three inputs, each with the duration of a call; the result is in place
+    )  # the inputs; the result is in place
     assert re.search(rf"\n +2 +{1000.0 * calls:.1f} .* a3 compute", message)
     assert re.search(r"streams, busy for\n +\d+\.\d %  cpu 0\.0  compute   <- the busiest stream\n", message)
     assert re.search(r"workers \(threads\), busy for\n  100\.0 %  worker 0\n", message)
