@@ -15,9 +15,7 @@ def test_simulate_sums_the_calls_of_one_worker(plans, tmp_path):
     calls = path.read_text().count('\n  call "')
     rates = "link alpha=0 beta=0 matmul_flops=1e300 conv_flops=1e300 memory_bytes=1e300 call=0.001"
     message = karez("simulate", path, "--costs", costs(tmp_path, rates), "--launches", 2)
-    assert makespan(message) == 1000.0 * (
-        calls + 3
-    )  # the inputs; the result is in place
+    assert makespan(message) == 1000.0 * (calls + 3)  # the inputs; the result is in place
     assert re.search(rf"\n +2 +{1000.0 * calls:.1f} .* a3 compute", message)
     assert re.search(r"streams, busy for\n +\d+\.\d %  cpu 0\.0  compute   <- the busiest stream\n", message)
     assert re.search(r"workers \(threads\), busy for\n  100\.0 %  worker 0\n", message)
@@ -239,8 +237,8 @@ def test_exec_rejects_invalid_arguments(words, text, code, plans, tmp_path):
 def test_exec_names_the_users_line_if_a_launch_fails(plans):
     message = karez("exec", plans / "mlp.plan", "--input", "arg1=10", code=DATA)
     assert re.match(
-        r"karez: reduce_max \+ .* \+ one_hot \+ .* at .*fashion_mnist.cc:\d+ \(grad\): one_hot: cross_entropy's label 10 at \[0\] is outside 0 to 9 "
-        r"\[launch 1, ",
+        r"karez: reduce_max \+ .* \+ one_hot \+ .* at .*fashion_mnist.cc:\d+ \(grad\): one_hot: "
+        r"cross_entropy's label 10 at \[0\] is outside 0 to 9 \[launch 1, ",
         message,
     )
 
