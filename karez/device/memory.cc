@@ -21,7 +21,7 @@ constexpr std::size_t huge_page = 2 << 20;  // of x86
 std::byte* allocate_aligned(std::int64_t bytes) {
   if (bytes >> 47) return nullptr;
   const auto size = static_cast<std::size_t>(bytes), alignment = size < huge_page ? 64 : huge_page;
-  void* data = std::aligned_alloc(alignment, size);
+  void* data = std::aligned_alloc(alignment, (size + alignment - 1) / alignment * alignment);
   if (data != nullptr && size >= huge_page)
     madvise(data, size / huge_page * huge_page, MADV_HUGEPAGE);  // has no effect if it fails
   return static_cast<std::byte*>(data);

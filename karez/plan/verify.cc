@@ -6,6 +6,7 @@
 #include "karez/base/text.h"
 #include "karez/plan/acts.h"
 #include "karez/plan/dry_run.h"
+#include "karez/plan/external_registers.h"
 #include "karez/plan/item_names.h"
 #include "karez/plan/plan.h"
 #include "karez/plan/port_index.h"
@@ -271,7 +272,10 @@ void verify_within_launch(const Plan& plan) {
   for (ActorId i : plan.actors.ids()) {
     const Actor& a = plan.actors[i];
     bool serves_launch = a.body == BodyKind::input || a.body == BodyKind::fetch;
-    require(!serves_launch || begins[i], name_of_actor(plan, i), ": its body is ", name_of(a.body),
+    bool writes_result =
+        std::any_of(a.outputs.begin(), a.outputs.end(), [&](const Port& port) { return is_external(plan, port.reg); });
+    require((!serves_launch && !writes_result) || begins[i], name_of_actor(plan, i),
+            writes_result ? " writes a result" : cat(": its body is ", name_of(a.body)),
             ", but no start register leads to it, so it could act before a launch begins");
     require(!begins[i] || ends[i], name_of_actor(plan, i),
             " leads to no done register: the launch could end before this actor does");

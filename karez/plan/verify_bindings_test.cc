@@ -234,6 +234,14 @@ TEST(VerifyBindings, ExternalRegistersMustBePartsOfResults) {
   reports(size, "must occupy the 32 bytes of the block, got 16 bytes at offset 0");
   linked.s.plan.links.push_back({linked.y, {1, 0}});
   reports(linked, "must not be sent by a link");
+
+  ExternalPlan early;  // the start register leads to the fetch, but not to the actor that writes the result
+  Actor& in = early.s.plan.actors[early.in];
+  in.body = BodyKind::compute;
+  in.binding.clear(), in.bound.clear(), in.slices.clear(), in.inputs.clear();
+  early.s.plan.registers[RegisterId(0)].consumers = {early.out};
+  early.s.plan.actors[early.out].inputs.push_back({RegisterId(0), 1});
+  reports(early, "'twice' (twice at sketch.cc:1) writes a result, but no start register leads to it");
 }
 
 }  // namespace

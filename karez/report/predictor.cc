@@ -103,9 +103,9 @@ ById<ActorId, double> Predictor::acts(const Plan& plan) const {
 double Predictor::act(const Plan& plan, ActorId id, int transfer) const {
   const Actor& actor = plan.actor(id);
   if (actor.collective) return collective(plan, id, transfer);
+  if (actor.body == BodyKind::fetch && is_in_place(plan, actor)) return 0;
   double seconds = 0;
   for (const Call& call_of_actor : actor.calls) seconds += call(call_of_actor);
-  if (actor.body == BodyKind::fetch && is_in_place(plan, actor)) return 0;
   for (const Operand& operand : actor.bound) seconds += costs_.seconds({WorkClass::move, 0, 2 * bytes_of(operand)});
   return seconds;
 }

@@ -26,9 +26,9 @@ std::int64_t peak_device_bytes(const Graph& boxed);
 //   producer_layouts  a value that is live at a peak node counts in full, in the layout in which it is produced
 //   consumer_layouts  a value with readers at or after a peak node counts in the layouts in which these readers take
 //                     it, averaged over the readers and the peaks
-// Windows, constants and next versions of variables share the memory of other values, and results are in
-// the memory of the user. Layouts in which readers take
-// variables count little, since such a copy exists only while it is read (see gather_late.h).
+// Windows, constants and next versions of variables share the memory of other values, and results are in the memory of
+// the user. Layouts in which readers take variables count little, since such a copy exists only while it is read (see
+// gather_late.h).
 enum class MemoryAccount { producer_layouts, consumer_layouts };
 class MemoryEstimate {
  public:
