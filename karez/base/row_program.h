@@ -10,6 +10,14 @@
 
 namespace karez::base {
 
+// How an operand extends over the matrix of rows x columns, and the shape that says so.
+enum class RowExtent : std::uint8_t {
+  scalar,      // [1, 1]
+  per_row,     // [rows, 1]
+  per_column,  // [1, columns]
+  full,        // [rows, columns]
+};
+
 // What a statement computes: an expression of each element, the reduction of each row to one value, or 1 where the
 // number of the column equals the value of the row and 0 elsewhere.
 enum class RowStatementKind : std::uint8_t { each, sum, max, min, one_hot };

@@ -143,6 +143,48 @@ def test_a_wrong_label_is_an_error():
         float(f(draw((4, 5), 1), kz.tensor(np.array([0, 4, 5, 1]))))
 
 
+class Counter(kz.nn.Module):
+    def __init__(self):
+        self.count = kz.nn.Buffer(np.zeros(8, np.float32))
+
+    def add(self):
+        kz.update(self.count, self.count + 1)
+
+
+def failing_label(counter, x, index):
+    """The gradient's row program contains the call that fails."""
+    counter.add()
+    return kz.value_and_grad(lambda x: F.cross_entropy(x, index))(x)
+
+
+def failing_row(counter, x, index):
+    """A call that fails reads a result of the row program."""
+    largest = x.amax(-1, keepdim=True)
+    rows = F.embedding(index, largest)
+    counter.add()
+    e = kz.exp(x - largest)
+    return rows, e / e.sum(-1, keepdim=True)
+
+
+@pytest.mark.parametrize("function", [failing_label, failing_row])
+@pytest.mark.parametrize("off", [[], ["fuse"]])
+def test_a_launch_that_fails_has_written_no_variable(function, off):
+    counter = Counter()
+    f = kz.compile(lambda x, y: function(counter, x, y + 1), off=off)
+    x, index = np.random.default_rng(0).standard_normal((64, 128)).astype(np.float32), np.zeros(64, np.int64)
+    for result in f(x, index):
+        np.asarray(result)
+    wrong = index.copy()
+    wrong[5] = 500
+    with pytest.raises(kz.DataError, match="outside 0 to"):
+        for result in f(x, wrong):
+            np.asarray(result)
+    np.testing.assert_array_equal(counter.count.numpy(), np.ones(8))
+    for result in f(x, index):
+        np.asarray(result)
+    np.testing.assert_array_equal(counter.count.numpy(), np.full(8, 2))
+
+
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_parts_of_different_sizes_have_the_bits_of_separate_calls(name):
     """Seven rows on three devices: parts of 3, 2 and 2 rows."""

@@ -32,23 +32,24 @@ template <class C> struct RowFunctions {
 // depend on the size of the team.
 template <class C> class RowInterpreter {
  public:
-  RowInterpreter(const CallSpec& call, RowSchedule schedule) : plan_(std::move(schedule)), team_(call.team) {
+  RowInterpreter(const CallSpec& call, RowSchedule schedule) : plan_(std::move(schedule)) {
+    const std::int64_t rows_of_part = std::max<std::int64_t>(grain / plan_.columns, 1);
+    parts_ = static_cast<int>(std::clamp<std::int64_t>(plan_.rows / rows_of_part, 1, call.team));
     for (const View& view : call.in) in_.push_back(view.dtype);
     for (const View& view : call.out) out_.push_back(view.dtype);
     for (const RowPhase& phase : plan_.phases) states_ = std::max(states_, phase.reductions.size());
   }
 
-  std::int64_t workspace() const { return per_thread() * static_cast<std::int64_t>(sizeof(C)) * team_; }
+  std::int64_t workspace() const { return per_thread() * static_cast<std::int64_t>(sizeof(C)) * parts_; }
 
   void run(const RowFunctions<C>& functions, const KernelArgs& args) const {
     C* scratch = elements<C>(args.workspace);
-    parallel_for(team_, plan_.rows, std::max<std::int64_t>(grain / plan_.columns, 1),
-                 [&](std::int64_t from, std::int64_t to, int part) {
-                   Runner runner{*this, functions, args, scratch + part * per_thread()};
-                   runner.begin();
-                   for (std::int64_t row = from; row < to; row += plan_.tile_rows)
-                     runner.tile(row, std::min(plan_.tile_rows, to - row));
-                 });
+    parallel_for(parts_, plan_.rows, 1, [&](std::int64_t from, std::int64_t to, int part) {
+      Runner runner{*this, functions, args, scratch + part * per_thread()};
+      runner.begin();
+      for (std::int64_t row = from; row < to; row += plan_.tile_rows)
+        runner.tile(row, std::min(plan_.tile_rows, to - row));
+    });
   }
 
  private:
@@ -226,7 +227,7 @@ template <class C> class RowInterpreter {
   };
 
   RowSchedule plan_;
-  int team_ = 1;
+  int parts_ = 1;  // the rows are divided among at most the threads of the team
   std::vector<DType> in_, out_;
   std::size_t states_ = 0;
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "karez/kernels/cpu/index_bounds.h"
 #include "karez/kernels/cpu/reduce_kind.h"
 
 namespace karez::kernels {
@@ -45,7 +46,6 @@ class Scheduler {
   const View& input(int v) const { return call_.in[static_cast<std::size_t>(v)]; }
   const std::vector<int>& results() const { return values_.program().results; }
   std::size_t variables() const { return static_cast<std::size_t>(values_.variables()); }
-  static bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
 
   // Slots.
   int add_slot(RowSlot slot) {

@@ -4,10 +4,11 @@
 #include <algorithm>
 #include <limits>
 
+#include "karez/kernels/cpu/index_bounds.h"
+
 namespace karez::kernels {
 namespace {
 
-bool is_index(const View& view) { return view.dtype == DType::i32 || view.dtype == DType::i64; }
 // Whether a kernel that computes in this type reads and writes values of a dtype.
 bool may_convert(DType computed, DType dtype) {
   return dtype == DType::b8 || dtype == DType::f32 || (computed == DType::f32 ? is_half(dtype) : dtype == computed);

@@ -11,13 +11,8 @@
 
 namespace karez::kernels {
 
-// How an operand of a row program extends over its matrix of rows x columns, and the shape that says so.
-enum class RowExtent : std::uint8_t {
-  scalar,      // [1, 1]
-  per_row,     // [rows, 1]
-  per_column,  // [1, columns]
-  full,        // [rows, columns]
-};
+using base::RowExtent;
+
 // Returns the extent of an operand, or nullopt if its shape and strides are not those of the list above.
 std::optional<RowExtent> row_extent(const View& view, std::int64_t rows, std::int64_t columns);
 

@@ -22,7 +22,7 @@ constexpr int (*rules[])(SegmentCalls&) = {
     merge_updates,     // sgd(w0, ...), sgd(w1, ...) -> sgd(w0, ..., w1, ...)
     group_products,    // matmul(x, w0), matmul(x, w1) -> one call of both. Before group_calls, which moves other calls
                        // depending on the sizes of a device's parts, while replicas must group the same products
-    group_calls,       // add(x0, y0), add(x1, y1) -> one call of both. Last, because no other rule knows groups
+    group_calls,       // add(x0, y0), add(x1, y1) -> one call of both. Last, because no other rule handles groups
 };
 
 }  // namespace

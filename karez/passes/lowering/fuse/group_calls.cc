@@ -20,8 +20,8 @@ constexpr std::int64_t min_team_elements = 1 << 16;  // with fewer in a group, a
 // The numbers of multiplications of a product. A team gains little from a group of larger ones.
 constexpr std::int64_t max_product = 1 << 22;
 constexpr std::int64_t min_team_products = 1 << 18;  // with fewer in a group, a second thread does not pay off
-// The results of a group are stored from its first call on. The results of an actor that are so stored earlier than
-// without groups have at most so many bytes.
+// The results of a group are stored from its first call on. The limit of the bytes of an actor's results that are
+// stored earlier than without groups.
 constexpr std::int64_t max_moved_bytes = 1 << 18;
 
 std::int64_t bytes_of(const std::vector<View>& views) {
@@ -42,11 +42,6 @@ bool is_small_pointwise(const LocalCall& call) {
   return (call.spec.op == "pointwise" || call.spec.op == "cast") && call.spec.out.size() == 1 &&
          call.spec.out[0].count() > 0 && bytes_of(call.spec.in) + bytes_of(call.spec.out) <= max_call_bytes;
 }
-// Kernels of other ops may fail, for instance because of an index.
-bool cannot_fail(const LocalCall& call) {
-  const std::string& op = call.spec.op;
-  return op == "pointwise" || op == "cast" || op == "matmul" || op == "copy";
-}
 
 // Positions in the order that the groups make: where each value was last read and written.
 class Positions {
@@ -63,7 +58,7 @@ class Positions {
   void add(const LocalCall& call, std::ptrdiff_t position) {
     for (LocalId in : call.in) put(read_, in, position);
     for (LocalId out : call.out) put(written_, out, position);
-    if (!cannot_fail(call)) last_failing_ = position;
+    if (segment_.may_fail(call)) last_failing_ = position;
   }
 
  private:

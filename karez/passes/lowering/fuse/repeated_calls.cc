@@ -6,7 +6,7 @@
 namespace karez::passes {
 namespace {
 
-// A value with several readers is computed again in each of them if that takes at most so many cheap operations.
+// The number of cheap operations up to which a value with several readers is computed again in each of them.
 constexpr std::size_t max_repeated_ops = 2;
 
 bool is_cheap(ExprKind kind) {

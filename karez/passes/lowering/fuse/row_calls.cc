@@ -6,8 +6,6 @@
 namespace karez::passes {
 namespace {
 
-constexpr std::int64_t max_exact_column = 1 << 24;  // f32 represents all smaller indices
-
 std::optional<RowStatementKind> reduction_of(const LocalCall& call) {
   if (call.spec.op == "reduce_sum") return RowStatementKind::sum;
   if (call.spec.op == "reduce_max") return RowStatementKind::max;
@@ -71,7 +69,6 @@ std::optional<RowCall> one_hot_call(const LocalCall& call, const RowMatrix& matr
   const View &index = call.spec.in[0], &result = call.spec.out[0];
   const bool fits = index.rank() == 1 && index.contiguous() && is_index(index.dtype) && index.count() == matrix.rows &&
                     result.contiguous() && result.count() == matrix.count() &&
-                    call.spec.attrs.integer("limit", matrix.columns) <= max_exact_column &&
                     (result.dtype == DType::b8 || result.dtype == matrix.dtype);
   if (!fits) return std::nullopt;
   RowCall out;

@@ -10,9 +10,6 @@
 
 namespace karez::passes {
 
-// How an operand extends over a matrix of rows x columns.
-enum class RowExtent : std::uint8_t { scalar, per_row, per_column, full };
-
 // A call as a statement of a row program.
 struct RowCall {
   RowStatementKind kind = RowStatementKind::each;

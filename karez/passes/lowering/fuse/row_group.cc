@@ -18,12 +18,15 @@ constexpr std::size_t max_searched = 400;  // calls between the first and the la
 // The memory that calls read and write.
 struct Accesses {
   std::set<LocalId> read, written;
+  bool may_fail = false;
   void add(const SegmentCalls& segment, const LocalCall& call) {
     for (LocalId in : call.in) read.insert(segment.root(in));
     for (LocalId out : call.out) written.insert(segment.root(out));
+    may_fail |= segment.may_fail(call);
   }
-  // Whether the call must stay after these accesses.
+  // Whether the call must stay after these accesses. A launch that fails must not have written variables.
   bool conflicts(const SegmentCalls& segment, const LocalCall& call) const {
+    if (may_fail && segment.writes_variable(call)) return true;
     return std::any_of(call.in.begin(), call.in.end(), [&](LocalId in) { return written.count(segment.root(in)); }) ||
            std::any_of(call.out.begin(), call.out.end(),
                        [&](LocalId out) { return written.count(segment.root(out)) || read.count(segment.root(out)); });
@@ -45,7 +48,8 @@ RowGroup::RowGroup(SegmentCalls& segment, std::size_t reduction, const RowMatrix
 std::optional<RowCall> RowGroup::candidate(std::size_t index) const {
   const LocalCall& call = segment_.calls()[index];
   auto row = row_call(segment_, call, matrix_);
-  if (!row || segment_.root(call.out[0]) != call.out[0]) return std::nullopt;
+  // A merged call runs before calls that stood between its members and may fail, so it writes no variables.
+  if (!row || segment_.root(call.out[0]) != call.out[0] || segment_.writes_variable(call)) return std::nullopt;
   for (LocalId in : call.in)  // an accumulator
     if (segment_.root(in) == call.out[0]) return std::nullopt;
   if (!members_.empty() && call.acts != segment_.calls()[members_[0].call].acts) return std::nullopt;
@@ -231,8 +235,9 @@ std::optional<LocalCall> RowGroup::merge(const Members& members, std::vector<std
   return out;
 }
 
-// Whether one call reads and writes fewer bytes than its members.
-bool RowGroup::saves_traffic(const LocalCall& merged, const Members& members) const {
+// Whether one call and the repeated members read and write fewer bytes than all members.
+bool RowGroup::saves_traffic(const LocalCall& merged, const Members& members,
+                             const std::vector<std::size_t>& repeated) const {
   const auto bytes = [&](const LocalCall& call, const std::vector<RowExtent>& in) {
     std::int64_t sum = 0;
     for (std::size_t k = 0; k < call.spec.in.size(); ++k) sum += matrix_.view(in[k], call.spec.in[k].dtype).bytes();
@@ -240,14 +245,18 @@ bool RowGroup::saves_traffic(const LocalCall& merged, const Members& members) co
     return sum;
   };
   std::int64_t separate = 0, together = 0;
-  for (const Member& member : members) separate += bytes(segment_.calls()[member.call], member.row.in);
+  for (const Member& member : members) {
+    const std::int64_t own = bytes(segment_.calls()[member.call], member.row.in);
+    separate += own;
+    if (std::find(repeated.begin(), repeated.end(), member.call) != repeated.end()) together += own;
+  }
   for (const auto* views : {&merged.spec.in, &merged.spec.out})
     for (const View& view : *views) together += view.bytes();
   return together < separate;
 }
 
 // The operands of members are read later. Whether memory that would be free by then is at most that of the values that
-// are not stored any more. If there is no call between the members, little is alive that was not alive before.
+// are not stored any more. If there is no call between the members, almost no other memory is in use.
 bool RowGroup::saves_memory(const Merged& merged) const {
   const std::vector<LocalCall>& calls = segment_.calls();
   bool is_alone = true;
@@ -275,7 +284,7 @@ std::optional<RowGroup::Merged> RowGroup::merged() const {
   auto late = late_calls(members_);
   std::vector<std::size_t> repeated;
   auto call = merge(members_, &repeated);
-  if (!late || !call || !saves_traffic(*call, members_)) return std::nullopt;
+  if (!late || !call || !saves_traffic(*call, members_, repeated)) return std::nullopt;
   Merged out{std::move(*call), members_.front().call, members_.back().call, {}, std::move(*late), std::move(repeated)};
   for (const Member& member : members_) out.members.push_back(member.call);
   if (!saves_memory(out)) return std::nullopt;

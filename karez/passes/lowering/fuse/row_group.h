@@ -49,7 +49,7 @@ class RowGroup {
   bool is_read_elsewhere(const Members& members, LocalId value) const;
   bool is_repeated(const Members& members, const Member& member) const;
   bool saves_memory(const Merged& merged) const;
-  bool saves_traffic(const LocalCall& merged, const Members& members) const;
+  bool saves_traffic(const LocalCall& merged, const Members& members, const std::vector<std::size_t>& repeated) const;
   std::optional<std::size_t> producer(LocalId value, std::size_t before) const;
 
   SegmentCalls& segment_;

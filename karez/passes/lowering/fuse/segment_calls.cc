@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "karez/base/text.h"
+#include "karez/passes/scheduling/write_gate.h"
 
 namespace karez::passes {
 
@@ -34,6 +35,11 @@ void SegmentCalls::count_uses() {
 
 bool SegmentCalls::writes_variable(const LocalCall& call) const {
   return std::any_of(call.out.begin(), call.out.end(), [&](LocalId v) { return values_[root(v)].variable >= 0; });
+}
+
+bool SegmentCalls::may_fail(const LocalCall& call) const {
+  const auto fails = [&](NodeId node) { return node.valid() && passes::may_fail(graph_.node(node)); };
+  return fails(call.node) || std::any_of(call.merged.begin(), call.merged.end(), fails);
 }
 
 bool SegmentCalls::has_control_edge(const LocalCall& call) const {

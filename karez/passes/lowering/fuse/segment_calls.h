@@ -38,6 +38,8 @@ class SegmentCalls {
   }
 
   bool writes_variable(const LocalCall& call) const;
+  // Whether the call may make a launch fail because of its data.
+  bool may_fail(const LocalCall& call) const;
   // Whether a node of the call must not begin before other nodes have ended, whose results it does not read.
   bool has_control_edge(const LocalCall& call) const;
   // The types and layouts of the operands and results of the call's node, which are the same on all devices.
