@@ -22,16 +22,22 @@ PEERS = ("inductor", "xla")
 
 
 def functions(f):
-    """The functions, in terms of relu, exp, log, tanh, rsqrt, mean, sum, max along rows, with the dimension kept."""
+    """The functions of x, y and the label of each row, in terms of relu, exp, log, tanh, rsqrt, one_hot, cross_entropy of
+    each row, and mean, sum and max along rows, with the dimension kept."""
 
     def chain(x, y, count):
         for i in range(count):
             x = (x + y, f.relu(x), x * y, x - y)[i % 4]
         return x
 
-    def layer_norm(x, y):
+    def normalized(x):
         d = x - f.mean(x)
-        return d * f.rsqrt(f.mean(d * d) + 1e-5) * y
+        scale = f.rsqrt(f.mean(d * d) + 1e-5)
+        return d * scale, scale
+
+    def gradient_of_layer_norm(x, y):
+        n, scale = normalized(x)
+        return scale * (y - f.mean(y) - n * f.mean(y * n))
 
     def softmax(x, y):
         e = f.exp(x - f.max(x))
@@ -46,16 +52,19 @@ def functions(f):
         return f.log(f.sum(f.exp(x - largest))) + largest
 
     return {
-        "2 operations": lambda x, y: chain(x, y, 2),
-        "4 operations": lambda x, y: chain(x, y, 4),
-        "8 operations": lambda x, y: chain(x, y, 8),
-        "exp(x - y) * y": lambda x, y: f.exp(x - y) * y,
-        "x * tanh(x) + y": lambda x, y: x * f.tanh(x) + y,
-        "softmax": softmax,
-        "gradient of softmax": softmax_gradient,
-        "log-sum-exp": log_sum_exp,
-        "layer norm": layer_norm,
-        "RMS norm": lambda x, y: x * f.rsqrt(f.mean(x * x) + 1e-5) * y,
+        "2 operations": lambda x, y, labels: chain(x, y, 2),
+        "4 operations": lambda x, y, labels: chain(x, y, 4),
+        "8 operations": lambda x, y, labels: chain(x, y, 8),
+        "exp(x - y) * y": lambda x, y, labels: f.exp(x - y) * y,
+        "x * tanh(x) + y": lambda x, y, labels: x * f.tanh(x) + y,
+        "softmax": lambda x, y, labels: softmax(x, y),
+        "gradient of softmax": lambda x, y, labels: softmax_gradient(x, y),
+        "log-sum-exp": lambda x, y, labels: log_sum_exp(x, y),
+        "layer norm": lambda x, y, labels: normalized(x)[0] * y,
+        "gradient of layer norm": lambda x, y, labels: gradient_of_layer_norm(x, y),
+        "RMS norm": lambda x, y, labels: x * f.rsqrt(f.mean(x * x) + 1e-5) * y,
+        "cross entropy": lambda x, y, labels: f.cross_entropy(x, labels),
+        "gradient of cross entropy": lambda x, y, labels: softmax(x, y) - f.one_hot(labels),
     }
 
 
@@ -81,6 +90,12 @@ def karez_calls():
     class Library(RowMethods):
         relu, exp, log, tanh, rsqrt = F.relu, kz.exp, kz.log, kz.tanh, kz.rsqrt
 
+        def one_hot(labels):
+            return F.one_hot(labels, COLUMNS)
+
+        def cross_entropy(x, labels):
+            return F.cross_entropy(x, labels, reduction="none")
+
     compiled = {name: kz.compile(f) for name, f in functions(Library).items()}
     return kz.tensor, compiled, lambda result: np.asarray(result[:1])
 
@@ -93,8 +108,14 @@ def inductor_calls():
     class Library(RowMethods):
         relu, exp, log, tanh, rsqrt = torch.relu, torch.exp, torch.log, torch.tanh, torch.rsqrt
 
+        def one_hot(labels):
+            return torch.nn.functional.one_hot(labels, COLUMNS)
+
+        def cross_entropy(x, labels):
+            return torch.nn.functional.cross_entropy(x, labels, reduction="none")
+
     compiled = {name: torch.compile(f, dynamic=False) for name, f in functions(Library).items()}
-    compiled["triad"] = lambda x, y, out={}: torch.add(x, y, alpha=2, out=out.setdefault(x.shape, torch.empty_like(x)))
+    compiled["triad"] = lambda x, y, labels, out={}: torch.add(x, y, alpha=2, out=out.setdefault(x.shape, torch.empty_like(x)))
     return torch.from_numpy, compiled, lambda result: None
 
 
@@ -113,6 +134,12 @@ def xla_calls():
         def max(x):
             return tf.reduce_max(x, -1, keepdims=True)
 
+        def one_hot(labels):
+            return tf.one_hot(labels, COLUMNS)
+
+        def cross_entropy(x, labels):
+            return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, x)
+
     compiled = {name: tf.function(f, jit_compile=True) for name, f in functions(Library).items()}
     return tf.constant, compiled, lambda result: result[:1].numpy()
 
@@ -128,7 +155,8 @@ def serve(library):
         if size not in arrays:
             rng = np.random.default_rng(1)
             shape = (int(size) // 4 // COLUMNS, COLUMNS)
-            arrays = {size: [tensor(rng.standard_normal(shape).astype(np.float32)) for _ in range(2)]}
+            drawn = [rng.standard_normal(shape).astype(np.float32) for _ in range(2)]
+            arrays = {size: [tensor(array) for array in (*drawn, np.arange(shape[0]) % COLUMNS)]}
         wait(compiled[name](*arrays[size]))
         begin = time.perf_counter()
         for _ in range(int(count)):

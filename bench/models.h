@@ -1,5 +1,5 @@
-// Defines the models of the step benchmarks: the example's CNN and MLP, a small transformer over characters, and many
-// small layers.
+// Defines the models of the step benchmarks: the example's CNN and MLP, a residual network of 18 layers, a transformer
+// over characters, and many small layers.
 #pragma once
 
 #include <cmath>
@@ -25,6 +25,52 @@ struct Mlp : nn::Module {
   nn::Linear fc1{*this, "fc1", 28 * 28, 256}, fc2{*this, "fc2", 256, 128}, fc3{*this, "fc3", 128, 100},
       fc4{*this, "fc4", 100, 10};
   Tensor operator()(Tensor x) { return fc4(relu(fc3(relu(fc2(relu(fc1(flatten(x)))))))); }
+};
+
+// The block of two convolutions of a residual network (He et al., 2015). Its input is added to the result, after a
+// convolution of 1 x 1 if their shapes differ.
+struct ResNetBlock : nn::Module {
+  ResNetBlock(Module& parent, const std::string& name, std::int64_t in, std::int64_t out, std::int64_t stride)
+      : Module(parent, name),
+        conv1(*this, "conv1", in, out, 3, {.stride = stride, .padding = 1, .bias = false}),
+        bn1(*this, "bn1", out),
+        conv2(*this, "conv2", out, out, 3, {.padding = 1, .bias = false}),
+        bn2(*this, "bn2", out) {
+    if (stride == 1 && in == out) return;
+    shortcut =
+        std::make_unique<nn::Conv2d>(*this, "shortcut", in, out, 1, nn::ConvShape{.stride = stride, .bias = false});
+    shortcut_bn = std::make_unique<nn::BatchNorm>(*this, "shortcut_bn", out);
+  }
+  nn::Conv2d conv1;
+  nn::BatchNorm bn1;
+  nn::Conv2d conv2;
+  nn::BatchNorm bn2;
+  std::unique_ptr<nn::Conv2d> shortcut;
+  std::unique_ptr<nn::BatchNorm> shortcut_bn;
+  Tensor operator()(Tensor x) {
+    Tensor y = bn2(conv2(relu(bn1(conv1(x)))));
+    return relu(y + (shortcut ? (*shortcut_bn)((*shortcut)(x)) : x));
+  }
+};
+
+// A residual network of 18 layers for 10 classes: four stages of two blocks, with 64 to 512 channels.
+struct ResNet18 : nn::Module {
+  nn::Conv2d conv1{*this, "conv1", 3, 64, 7, {.stride = 2, .padding = 3, .bias = false}};
+  nn::BatchNorm bn1{*this, "bn1", 64};
+  std::vector<std::unique_ptr<ResNetBlock>> blocks;
+  nn::Linear fc{*this, "fc", 512, 10};
+  ResNet18() {
+    for (std::int64_t i = 0, in = 64; i < 8; ++i) {
+      const std::int64_t out = std::int64_t{64} << (i / 2);
+      blocks.push_back(std::make_unique<ResNetBlock>(*this, cat("block", i), in, out, in == out ? 1 : 2));
+      in = out;
+    }
+  }
+  Tensor operator()(Tensor x) {
+    x = max_pool(relu(bn1(conv1(x))), 3, 2, 1);
+    for (auto& block : blocks) x = (*block)(x);
+    return fc(mean(x, {2, 3}));
+  }
 };
 
 // Many layers that are so small that the overhead of calls dominates.
@@ -85,6 +131,8 @@ struct GptBlock : nn::Module {
     return x + down(gelu(up(norm2(x))));
   }
 };
+
+inline constexpr GptShape wide_gpt = {.width = 512, .heads = 8, .length = 128};
 
 // Tokens [n, t] -> logits [n * t, vocabulary] of the next token at each position.
 struct Gpt : nn::Module {

@@ -55,9 +55,9 @@ void serve(const Options& options, const Function& step, const Data& data) {
 }
 
 // Runs steps of Adam on cross-entropy.
-template <class Model> void train(const Options& options, const Data& data) {
+template <class Model, class... Args> void train(const Options& options, const Data& data, const Args&... args) {
   World world = make_world(options);
-  Model net;
+  Model net(args...);
   optim::Adam adam(net.parameters(), {.lr = 2e-3});
   serve(options,
         compile(world.mesh(Mesh::parse(options.text("mesh")).axes),
@@ -88,8 +88,10 @@ void differentiate(const Options& options, const Data& data) {
 
 int main(int count, char** words) {
   try {
-    Options options({{"model", "cnn", "cnn, mlp, gpt, or small (50 layers of width 16, without an update)"},
-                     {"batch", "64", "images, or sequences of 64 tokens, per step"},
+    Options options({{"model", "cnn",
+                      "cnn, mlp, resnet, gpt, wide (a gpt of width 512), or small (50 layers of width 16, without an "
+                      "update)"},
+                     {"batch", "64", "images, or sequences of 64 tokens (wide: 128), per step"},
                      {"mesh", "", "for example data=2,model=2; empty: one device"},
                      {"devices", "0", "devices of this process, if several processes share the mesh; 0: all devices"},
                      {"threads", "0", "worker threads; 0: automatic"},
@@ -97,21 +99,25 @@ int main(int count, char** words) {
                      {"costs", "", "file of a cost table for the planner, written by karez doctor"},
                      {"plan", "", "if not empty, print the plan at the end"}});
     if (!options.read(count, words)) return std::printf("%s", options.help().c_str()), 0;
-    const std::string model = options.one_of("model", {"cnn", "mlp", "gpt", "small"});
+    const std::string model = options.one_of("model", {"cnn", "mlp", "resnet", "gpt", "wide", "small"});
     const std::int64_t batch = options.integer("batch");
+    const bool is_gpt = model == "gpt" || model == "wide";
+    const bench::GptShape gpt = model == "wide" ? bench::wide_gpt : bench::GptShape{};
     std::mt19937 random(1);
     Data data;
     for (std::size_t i = 0; i < batches; ++i) {
-      data.x.push_back(model == "gpt"     ? random_integers(random, {batch, 64}, 65)
-                       : model == "small" ? normal_numbers(random, {batch, 16})
-                                          : normal_numbers(random, {batch, 1, 28, 28}));
-      data.y.push_back(model == "gpt"     ? random_integers(random, {batch * 64}, 65)
+      data.x.push_back(is_gpt              ? random_integers(random, {batch, gpt.length}, 65)
+                       : model == "small"  ? normal_numbers(random, {batch, 16})
+                       : model == "resnet" ? normal_numbers(random, {batch, 3, 64, 64})
+                                           : normal_numbers(random, {batch, 1, 28, 28}));
+      data.y.push_back(is_gpt             ? random_integers(random, {batch * gpt.length}, 65)
                        : model == "small" ? normal_numbers(random, {batch, 16})
                                           : random_integers(random, {batch}, 10));
     }
     if (model == "cnn") train<bench::Cnn>(options, data);
     if (model == "mlp") train<bench::Mlp>(options, data);
-    if (model == "gpt") train<bench::Gpt>(options, data);
+    if (model == "resnet") train<bench::ResNet18>(options, data);
+    if (is_gpt) train<bench::Gpt>(options, data, gpt);
     if (model == "small") differentiate(options, data);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_step: %s\n", error.what());

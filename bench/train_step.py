@@ -1,7 +1,8 @@
 """How long is a training step on one device, relative to the fastest peer at its best thread count?
 
-The models are an MLP and a CNN on 64 images, and a transformer of 4 layers of width 128 on 12 x 64 characters, all with
-Adam. The peer of the transformer is PyTorch eager, with plain or with fused attention, whichever is faster. Karez and
+The models are an MLP and a CNN on 64 images, a residual network of 18 layers on 8 images of 64 x 64, and transformers of
+4 layers of width 128 on 12 x 64 characters (gpt) and of width 512 on 8 x 128 (wide), all with Adam. The peers of the
+transformers and of the residual network are PyTorch's, eager and compiled, with plain or with fused attention. Karez and
 the fastest peer alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs the peers.
 """
 
@@ -14,11 +15,12 @@ import sys
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.environ.get("KAREZ_BUILD", os.path.join(ROOT, "build"))
-TARGETS = {"mlp": 0.5, "cnn": 0.5, "gpt": 1.0, "small": 0.1}
+TARGETS = {"mlp": 0.5, "cnn": 0.33, "resnet": 0.9, "gpt": 0.7, "wide": 0.9, "small": 0.1}
 ALL = ["torch", "torch-channels-last", "torch-compile", "jax", "tensorflow", "tensorflow-xla"]
-PEERS = {"mlp": ALL, "cnn": ALL, "gpt": ["torch", "torch-flash"], "small": ["torch"]}
-BATCH = {"mlp": 64, "cnn": 64, "gpt": 12, "small": 16}
-STEPS = {"mlp": 200, "cnn": 200, "gpt": 20, "small": 100}
+TRANSFORMERS = ["torch", "torch-flash", "torch-compile", "torch-flash-compile"]
+PEERS = {"mlp": ALL, "cnn": ALL, "resnet": ALL[:3], "gpt": TRANSFORMERS, "wide": TRANSFORMERS, "small": ["torch"]}
+BATCH = {"mlp": 64, "cnn": 64, "resnet": 8, "gpt": 12, "wide": 8, "small": 16}
+STEPS = {"mlp": 200, "cnn": 200, "resnet": 5, "gpt": 20, "wide": 5, "small": 100}
 
 
 class Server:
@@ -163,4 +165,4 @@ def run_benchmark(name, models):
 
 
 if __name__ == "__main__":
-    run_benchmark("train_step", ["mlp", "cnn", "gpt"])
+    run_benchmark("train_step", ["mlp", "cnn", "resnet", "gpt", "wide"])

@@ -15,18 +15,20 @@ if threads == 1:
 import numpy as np  # noqa: E402
 
 random = np.random.default_rng(1)
-if model == "gpt":
-    IMAGES = [random.integers(0, 65, (batch, 64)) for _ in range(8)]
-    LABELS = [random.integers(0, 65, batch * 64) for _ in range(8)]
+WIDTH, HEADS, LENGTH = (512, 8, 128) if model == "wide" else (128, 4, 64)  # of a transformer
+if model in ("gpt", "wide"):
+    IMAGES = [random.integers(0, 65, (batch, LENGTH)) for _ in range(8)]
+    LABELS = [random.integers(0, 65, batch * LENGTH) for _ in range(8)]
 elif model == "small":
     IMAGES = [random.standard_normal((batch, 16)).astype(np.float32) for _ in range(8)]
     LABELS = [random.standard_normal((batch, 16)).astype(np.float32) for _ in range(8)]
 else:
-    IMAGES = [random.standard_normal((batch, 1, 28, 28)).astype(np.float32) for _ in range(8)]
+    shape = (3, 64, 64) if model == "resnet" else (1, 28, 28)
+    IMAGES = [random.standard_normal((batch, *shape)).astype(np.float32) for _ in range(8)]
     LABELS = [random.integers(0, 10, batch) for _ in range(8)]
 
 
-def torch_gpt(flash, layers=4, width=128, heads=4, length=64, vocabulary=65):
+def torch_gpt(flash, layers=4, width=WIDTH, heads=HEADS, length=LENGTH, vocabulary=65):
     """The Gpt of bench/models.h. Query, key and value are one product, as is usual in PyTorch programs. With `flash`,
     attention is fused."""
     import math
@@ -76,6 +78,39 @@ def torch_gpt(flash, layers=4, width=128, heads=4, length=64, vocabulary=65):
     return Gpt()
 
 
+def torch_resnet():
+    """The ResNet18 of bench/models.h."""
+    from torch import nn
+    from torch.nn import functional as F
+
+    def convolution(before, channels, kernel, stride=1):
+        return nn.Sequential(
+            nn.Conv2d(before, channels, kernel, stride, kernel // 2, bias=False), nn.BatchNorm2d(channels)
+        )
+
+    class Block(nn.Module):
+        def __init__(self, before, channels):
+            super().__init__()
+            stride = 1 if before == channels else 2
+            self.first = convolution(before, channels, 3, stride)
+            self.second = convolution(channels, channels, 3)
+            self.shortcut = nn.Identity() if before == channels else convolution(before, channels, 1, stride)
+
+        def forward(self, x):
+            return F.relu(self.second(F.relu(self.first(x))) + self.shortcut(x))
+
+    widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
+    return nn.Sequential(
+        convolution(3, 64, 7, 2),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, 1),
+        *[Block(before, channels) for before, channels in zip(widths, widths[1:])],
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+        nn.Linear(512, 10),
+    )
+
+
 def torch_step():
     import torch
     from torch import nn
@@ -94,8 +129,10 @@ def torch_step():
             nn.ReLU(),
             nn.Linear(128, 10),
         )
-    elif model == "gpt":
+    elif model in ("gpt", "wide"):
         net = torch_gpt("flash" in framework)
+    elif model == "resnet":
+        net = torch_resnet()
     elif model == "small":
         net = nn.Sequential(*[layer for _ in range(50) for layer in (nn.Linear(16, 16), nn.ReLU())])
     else:

@@ -2,9 +2,10 @@
 decoded, cropped, changed by a Python function in two worker processes, normalised and read in batches, while one of the
 processes is killed every minute (on_worker_exit="restart").
 
-Memory is the proportional set size (PSS) of the program and its worker processes. The median of the samples of the last
-window is compared with that of the window that begins after a minute; the benchmark fails if it is more than 5 % and 4
-MiB larger, if a descriptor more is open, or if a process remains at the end.
+Memory is the proportional set size (PSS) of the program and its worker processes, without mapped files, whose pages
+other programs may share. The median of the samples of the last window is compared with that of the window that begins
+after a minute; the benchmark fails if it is more than 5 % and 4 MiB larger, if a descriptor more is open, or if a
+process remains at the end.
 """
 
 import argparse
@@ -51,9 +52,11 @@ def children():
     return found
 
 
-def pss(pid):
+def own_memory(pid):
+    """MiB of the PSS of a process that are not mapped files."""
     with open(f"/proc/{pid}/smaps_rollup") as file:
-        return int(re.search(r"^Pss:\s+(\d+) kB", file.read(), re.M)[1]) / 1024
+        text = file.read()
+    return sum(int(re.search(rf"^{name}:\s+(\d+) kB", text, re.M)[1]) for name in ("Pss_Anon", "Pss_Shmem")) / 1024
 
 
 def sample(workers):
@@ -62,7 +65,7 @@ def sample(workers):
     if len(pids) != workers + 1:
         return None
     try:
-        return sum(pss(pid) for pid in pids), sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)
+        return sum(own_memory(pid) for pid in pids), sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in pids)
     except (OSError, TypeError):  # a process has ended meanwhile
         return None
 

@@ -1,4 +1,4 @@
-// Reads IDX files of images and labels; an image is normalised when its element is read.
+// Reads IDX files of images and labels; an image is normalised when its element or its batch is read.
 #include "karez/data/labelled_images.h"
 
 #include <algorithm>
@@ -8,6 +8,7 @@
 
 #include "karez/data/idx.h"
 #include "karez/data/stages/array_pool.h"
+#include "karez/data/stages/dataset_node.h"
 #include "karez/data/stages/row_stack.h"
 
 namespace karez::data {
@@ -32,18 +33,61 @@ Rows rows_of_labels(const IdxArray& labels, int classes, const std::string& path
   return Rows(std::move(out));
 }
 
-struct NormalisedImages {
-  IdxArray images;
-  std::array<float, 256> values = {};  // by grey level
-  mutable ArrayPool pool{512};         // of the rows of a batch, which exist at the same time
+class LabelledImagesNode : public DatasetNode {
+ public:
+  LabelledImagesNode(IdxArray images, Rows labels, const LabelledImageOptions& options, std::string name)
+      : DatasetNode({}),
+        images_(std::move(images)),
+        labels_(std::move(labels)),
+        name_(std::move(name)) {
+    for (std::size_t grey = 0; grey < values_.size(); ++grey)
+      values_[grey] = (static_cast<float>(grey) / 255.0f - options.mean) / options.deviation;
+  }
+  std::string name() const override { return name_; }
+  std::unique_ptr<StageBody> make_body() const override { return nullptr; }
+  std::optional<std::int64_t> size() const override { return images_.shape[0]; }
+  Element at(std::int64_t epoch, std::int64_t index) const override {
+    HostArray image = pool_.allocate({DType::f32, {1, height(), width()}});
+    normalise(index, image.data<float>().data());
+    return pair(std::move(image), labels_[index], epoch, index);
+  }
+  bool stacks() const override { return true; }
+  Element stacked(std::span<EpochIndex> places, ArrayPool& pool) const override {
+    const auto rows = static_cast<std::int64_t>(places.size());
+    HostArray batch = pool.allocate({DType::f32, {rows, 1, height(), width()}});
+    float* to = batch.data<float>().data();
+    for (const EpochIndex& place : places) {
+      normalise(place.index, to);
+      to += height() * width();
+    }
+    HostArray labels = pool.allocate({DType::i32, {rows}});
+    labels_.copy(places, labels.bytes());
+    return pair(std::move(batch), std::move(labels), places[0].epoch, places[0].index);
+  }
 
-  HostArray operator[](std::int64_t row) const {
-    HostArray out = pool.allocate({DType::f32, {1, images.shape[1], images.shape[2]}});
-    const std::uint8_t* from = images.bytes.data() + row * out.count();
-    std::transform(from, from + out.count(), out.data<float>().begin(),
-                   [&](std::uint8_t grey) { return values[grey]; });
+ private:
+  std::int64_t height() const { return images_.shape[1]; }
+  std::int64_t width() const { return images_.shape[2]; }
+  void normalise(std::int64_t index, float* to) const {
+    const std::uint8_t* from = images_.bytes.data() + index * height() * width();
+    std::transform(from, from + height() * width(), to, [this](std::uint8_t grey) { return values_[grey]; });
+  }
+  Element pair(HostArray image, HostArray label, std::int64_t epoch, std::int64_t index) const {
+    Element out;
+    out.fields.reserve(2);
+    out.fields.emplace_back(std::move(image));
+    out.fields.emplace_back(std::move(label));
+    out.structure = structure_;
+    out.epoch = epoch, out.index = index;
     return out;
   }
+
+  const IdxArray images_;
+  const Rows labels_;
+  const std::string name_;
+  const StructureRef structure_ = tuple_structure({leaf_structure(), leaf_structure()});
+  std::array<float, 256> values_ = {};  // by grey level
+  mutable ArrayPool pool_{512};         // of the images of elements, many of which exist at the same time
 };
 
 }  // namespace
@@ -56,25 +100,15 @@ Dataset from_labelled_images(const std::string& directory, std::string_view part
   require(ErrorKind::data, fs::is_directory(directory), "data directory '", directory, "' does not exist");
   const std::string image_path = find_file(directory, cat(part, "-images-idx3-ubyte")),
                     label_path = find_file(directory, cat(part, "-labels-idx1-ubyte"));
-  auto images = std::make_shared<NormalisedImages>();
-  images->images = read_idx(image_path, 3);
+  IdxArray images = read_idx(image_path, 3);
   const IdxArray labels = read_idx(label_path, 1);
-  const Shape& shape = images->images.shape;
+  const Shape& shape = images.shape;
   require(ErrorKind::data, shape[0] == labels.shape[0], image_path, " has ", shape[0], " images, but ", label_path,
           " has ", labels.shape[0], " labels");
-  for (std::size_t grey = 0; grey < 256; ++grey)
-    images->values[grey] = (static_cast<float>(grey) / 255.0f - options.mean) / options.deviation;
-  const StructureRef pair = tuple_structure({leaf_structure(), leaf_structure()});
-  auto make = [images, pair, rows = rows_of_labels(labels, options.classes, label_path)](std::int64_t row) {
-    Element out;
-    out.fields.reserve(2);
-    out.fields.emplace_back((*images)[row]);
-    out.fields.emplace_back(rows[row]);
-    out.structure = pair;
-    return out;
-  };
-  return from_function(shape[0], std::move(make),
-                       cat("labelled images ", part, ", mean ", options.mean, ", deviation ", options.deviation));
+  return Dataset(std::make_shared<LabelledImagesNode>(
+      std::move(images), rows_of_labels(labels, options.classes, label_path), options,
+      cat("from_labelled_images(", part, ", mean ", options.mean, ", deviation ", options.deviation, ", ", shape[0],
+          ")")));
 }
 
 }  // namespace karez::data

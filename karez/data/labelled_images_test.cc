@@ -87,9 +87,14 @@ TEST(LabelledImages, BatchesHaveTheRowsOfTheShuffledOrder) {
   std::vector<std::int32_t> order(10);
   for (std::int64_t epoch : {0, 1, 4}) {
     shuffle(order, 5, epoch);
-    for (std::int64_t i = 0; i < 3; ++i)
-      EXPECT_THAT(list<std::int32_t>(batches.at(i, epoch), 1),
-                  ElementsAre(order[3 * i], order[3 * i + 1], order[3 * i + 2]));
+    for (std::int64_t i = 0; i < 3; ++i) {
+      const Element batch = batches.at(i, epoch);
+      EXPECT_THAT(list<std::int32_t>(batch, 1), ElementsAre(order[3 * i], order[3 * i + 1], order[3 * i + 2]));
+      ASSERT_EQ(array_of(batch, 0).type(), (TensorType{DType::f32, {3, 1, 2, 3}}));
+      const auto pixels = list<float>(batch, 0);
+      for (std::int64_t k = 0; k < 18; ++k)
+        EXPECT_FLOAT_EQ(pixels[k], static_cast<float>(order[3 * i + k / 6] + k % 6) / 255);
+    }
   }
 }
 
@@ -117,7 +122,7 @@ TEST(LabelledImages, TheDescriptionContainsTheNormalisation) {
   ImageFolder folder;
   folder.write_rows(2);
   EXPECT_EQ(folder.read({.mean = 0.5f, .deviation = 2}).text(),
-            "from_function(labelled images train, mean 0.5, deviation 2.0, 2)\n");
+            "from_labelled_images(train, mean 0.5, deviation 2.0, 2)\n");
 }
 
 TEST(LabelledImages, InvalidOptionsAreErrors) {

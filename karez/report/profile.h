@@ -60,7 +60,7 @@ struct ProfileTimes {
 };
 ProfileTimes times_of(const ProfileData& data);
 
-enum class ProfileBy { op, module };
+enum class ProfileBy { op, kind, module };  // op: at its source line
 // Formats the times as a table with at most this many rows; the others are added up.
 std::string profile_table(const ProfileTimes& times, ProfileBy by, std::size_t max_rows);
 

@@ -18,19 +18,25 @@ void add(ProfileRow& sum, const ProfileRow& row) {
   sum.cpu += row.cpu, sum.cpu_of += row.cpu_of, sum.bytes += row.bytes;
 }
 
-std::vector<ProfileRow> by_module(const std::vector<ProfileRow>& rows) {
-  std::map<std::string, ProfileRow> modules;
+std::string module_of(const ProfileRow& row) {
+  std::string module = row.module;
+  if (const std::size_t end = module.find("(grad)"); end != module.npos) module = module.substr(0, end);
+  if (!module.empty() && module.back() == ' ') module.pop_back();
+  return module.empty() ? "(no module)" : module;
+}
+
+// One row for each module or op, the longest first.
+std::vector<ProfileRow> grouped(const std::vector<ProfileRow>& rows, ProfileBy by) {
+  std::map<std::string, ProfileRow> groups;
   for (const ProfileRow& row : rows) {
-    std::string module = row.module;
-    if (const std::size_t end = module.find("(grad)"); end != module.npos) module = module.substr(0, end);
-    if (!module.empty() && module.back() == ' ') module.pop_back();
-    if (module.empty()) module = "(no module)";
-    modules[module].module = module;
-    add(modules[module], row);
+    const std::string name = by == ProfileBy::module ? module_of(row) : row.op;
+    ProfileRow& group = groups[name];
+    (by == ProfileBy::module ? group.module : group.op) = name;
+    add(group, row);
   }
   std::vector<ProfileRow> out;
-  out.reserve(modules.size());
-  for (const auto& [name, row] : modules) out.push_back(row);
+  out.reserve(groups.size());
+  for (const auto& [name, row] : groups) out.push_back(row);
   std::stable_sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a.time > b.time; });
   return out;
 }
@@ -40,8 +46,9 @@ class Table {
   Table(const ProfileTimes& times, ProfileBy by, bool has_hidden) : times_(times), by_(by), has_hidden_(has_hidden) {
     std::vector<std::string> head = {"ms", "of the step", "calls", "us a call", "CPU", "MiB", "waited ms"};
     if (has_hidden) head.push_back("hidden ms");
-    if (by == ProfileBy::op) head.push_back("op"), head.push_back("line");
-    head.push_back("module");
+    if (by != ProfileBy::module) head.push_back("op");
+    if (by == ProfileBy::op) head.push_back("line");
+    if (by != ProfileBy::kind) head.push_back("module");
     if (by == ProfileBy::op) head.push_back("kernel");
     rows_.push_back(std::move(head));
   }
@@ -59,8 +66,9 @@ class Table {
         fixed(row.bytes / (1 << 20), 2),
         milliseconds(row.waited)};
     if (has_hidden_) cells.push_back(milliseconds(row.hidden));
-    if (by_ == ProfileBy::op) cells.push_back(row.op), cells.push_back(row.line);
-    cells.push_back(row.module);
+    if (by_ != ProfileBy::module) cells.push_back(shortened(row.op, by_ == ProfileBy::op ? 40 : 100));
+    if (by_ == ProfileBy::op) cells.push_back(row.line);
+    if (by_ != ProfileBy::kind) cells.push_back(row.module);
     if (by_ == ProfileBy::op) cells.push_back(shortened(row.kernel, 60));
     rows_.push_back(std::move(cells));
   }
@@ -113,7 +121,7 @@ std::string profile_table(const ProfileTimes& times, ProfileBy by, std::size_t m
                         times.workers == 1 ? " worker" : " workers",
                         times.workers == 1 ? "\n" : "; times are sums over the workers\n", notes);
 
-  const std::vector<ProfileRow> rows = by == ProfileBy::op ? times.rows : by_module(times.rows);
+  const std::vector<ProfileRow> rows = by == ProfileBy::op ? times.rows : grouped(times.rows, by);
   Table table(times, by, std::any_of(rows.begin(), rows.end(), [](const ProfileRow& row) { return row.hidden > 0; }));
   ProfileRow sum, rest;
   for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -122,10 +130,10 @@ std::string profile_table(const ProfileTimes& times, ProfileBy by, std::size_t m
     else add(rest, rows[i]);
   }
   if (rest.calls > 0) {
-    (by == ProfileBy::op ? rest.op : rest.module) = cat("(", rows.size() - max_rows, " other rows)");
+    (by == ProfileBy::module ? rest.module : rest.op) = cat("(", rows.size() - max_rows, " other rows)");
     table.add_row(rest);
   }
-  table.add_sum(sum.time, by == ProfileBy::op ? "sum of the ops" : "sum of the modules");
+  table.add_sum(sum.time, by == ProfileBy::module ? "sum of the modules" : "sum of the ops");
   if (times.other > 0) table.add_sum(times.other, "calls of other launches");
   table.add_sum(times.waiting, "waiting: a launch ran, and a worker had no act that could run");
   table.add_sum(times.overhead, "launch overhead: to begin and end launches and acts");

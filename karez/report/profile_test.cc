@@ -202,6 +202,19 @@ TEST(Profile, AModuleIncludesItsGradients) {
   EXPECT_THAT(table, HasSubstr("sum of the modules"));
 }
 
+TEST(Profile, OpsOfTheSameKindAreOneRow) {
+  ProfileTimes times = times_of(data_of({one_launch}));
+  times.rows[1].op = times.rows[0].op;
+  EXPECT_THAT(profile_table(times, ProfileBy::kind, 10),
+              HasSubstr("waited ms  op\n  0.000       57.1 %      2        0.0  75 %  4.00      0.000  matmul\n"));
+}
+
+TEST(Profile, ALongNameOfAMergedOpIsShortened) {
+  ProfileTimes times = times_of(data_of({one_launch}));
+  times.rows[0].op = "reduce_max + sub + exp + reduce_sum + div + select + mul";
+  EXPECT_THAT(profile_table(times, ProfileBy::op, 10), HasSubstr("  reduce_max + sub + exp + reduce_sum +...  net.cc:12"));
+}
+
 TEST(Profile, TheTraceHasLaunchesCallsStagesAndStalls) {
   ProfileData data = data_of({two_launches()}, {{7, number, 90}, {9, number, 295}});
   data.rank = 1, data.ranks = 2, data.origin = 1000;

@@ -57,8 +57,9 @@ class profile:
         return self._recorded().launches
 
     def table(self, by: str = "op", rows: int = 40) -> str:
-        """A table of the times of all workers, with at most this many rows: one for each op at its source line, or with
-        by="module" one for each module. In the statement, the table is about the launches that have ended.
+        """A table of the times of all workers, with at most this many rows: one for each op at its source line, with
+        by="kind" one for all ops of the same kind, such as all products, or with by="module" one for each module. In the
+        statement, the table is about the launches that have ended.
 
         Each moment from the first launch to the end of the last one belongs to a row or to one of the sums below them,
         so all of them together are the measured time. `CPU` is the part of the time in which the thread of the worker
@@ -67,9 +68,9 @@ class profile:
         the worker had nothing to do before these calls. Collectives run while their worker does something else; that
         part of their time is `hidden` and not added up.
         """
-        if by not in ("op", "module"):
-            raise UserError(f"kz.profile: by must be 'op' or 'module', got {by!r}")
-        return self._recorded().table(by == "module", rows)
+        if by not in ("op", "kind", "module"):
+            raise UserError(f"kz.profile: by must be 'op', 'kind' or 'module', got {by!r}")
+        return self._recorded().table(by, rows)
 
     def save(self, path: Union[str, os.PathLike[str]]) -> None:
         """Writes a trace for https://ui.perfetto.dev or Chrome: launches, calls, acts of data set stages, and the times

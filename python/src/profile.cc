@@ -42,11 +42,14 @@ void init_profile(nb::module_& m) {
                    })
       .def(
           "table",
-          [](const Profile& profile, bool modules, std::int64_t rows) {
+          [](const Profile& profile, const std::string& by, std::int64_t rows) {
             GilRelease without_gil;
-            return profile.table(modules ? ProfileRows::modules : ProfileRows::ops, rows);
+            return profile.table(by == "op"     ? ProfileRows::ops
+                                 : by == "kind" ? ProfileRows::kinds
+                                                : ProfileRows::modules,
+                                 rows);
           },
-          "modules"_a, "rows"_a)
+          "by"_a, "rows"_a)
       .def(
           "save",
           [](const Profile& profile, const std::string& path) {

@@ -62,6 +62,9 @@ def test_a_profile_records_the_requested_launches():
     modules = p.table(by="module")
     assert re.search(r"  fc1$", modules, re.M) and re.search(r"  fc2$", modules, re.M)
     assert "onednn" not in modules
+    kinds = p.table(by="kind")
+    assert len(re.findall(r"  matmul$", kinds, re.M)) == 1 < len(re.findall(r"  matmul  ", table))
+    assert "fc1" not in kinds and "test_profile.py:" not in kinds
 
 
 def test_the_sums_are_the_measured_time():
@@ -189,7 +192,7 @@ def test_wrong_arguments_and_orders_are_errors(tmp_path):
     with pytest.raises(kz.UserError, match="only one `with` statement"):
         with p:
             pass
-    with pytest.raises(kz.UserError, match="by must be 'op' or 'module', got 'line'"):
+    with pytest.raises(kz.UserError, match="by must be 'op', 'kind' or 'module', got 'line'"):
         p.table(by="line")
     with pytest.raises(kz.Error, match="number of rows must be at least 1, got 0"):
         p.table(rows=0)

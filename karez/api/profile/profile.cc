@@ -49,9 +49,10 @@ std::int64_t Profile::launches() const { return times_of(state_->data()).launche
 
 std::string Profile::table(ProfileRows rows, std::int64_t max_rows) const {
   require(max_rows >= 1, "Profile: the number of rows must be at least 1, got ", max_rows);
-  return profile_table(times_of(state_->data()),
-                       rows == ProfileRows::ops ? report::ProfileBy::op : report::ProfileBy::module,
-                       static_cast<std::size_t>(max_rows));
+  const auto by = rows == ProfileRows::ops     ? report::ProfileBy::op
+                  : rows == ProfileRows::kinds ? report::ProfileBy::kind
+                                               : report::ProfileBy::module;
+  return profile_table(times_of(state_->data()), by, static_cast<std::size_t>(max_rows));
 }
 
 void Profile::save(const std::string& path) const {

@@ -14,8 +14,8 @@ struct ProfileOptions {
   std::int64_t skip = 0;   // the launches before the first recorded one, for example to warm up
 };
 
-// The rows of a table: one for each op at its source line, or one for each module.
-enum class ProfileRows : std::uint8_t { ops, modules };
+// The rows of a table: one for each op at its source line, one for all ops of the same kind, or one for each module.
+enum class ProfileRows : std::uint8_t { ops, kinds, modules };
 
 // Records the launches that the program makes from now on: those of compiled functions, and those of expressions
 // outside of functions. A profile may be used by one thread at a time; a world may have several profiles. Until
