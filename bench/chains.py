@@ -22,8 +22,8 @@ PEERS = ("inductor", "xla")
 
 
 def functions(f):
-    """The functions of x, y and the label of each row, in terms of relu, exp, log, tanh, rsqrt, one_hot, cross_entropy of
-    each row, and mean, sum and max along rows, with the dimension kept."""
+    """The functions of x, y and the label of each row, in terms of relu, exp, log, tanh, rsqrt, one_hot, cross_entropy
+    of each row, and mean, sum and max along rows, with the dimension kept."""
 
     def chain(x, y, count):
         for i in range(count):
@@ -115,7 +115,9 @@ def inductor_calls():
             return torch.nn.functional.cross_entropy(x, labels, reduction="none")
 
     compiled = {name: torch.compile(f, dynamic=False) for name, f in functions(Library).items()}
-    compiled["triad"] = lambda x, y, labels, out={}: torch.add(x, y, alpha=2, out=out.setdefault(x.shape, torch.empty_like(x)))
+    compiled["triad"] = lambda x, y, labels, out={}: torch.add(
+        x, y, alpha=2, out=out.setdefault(x.shape, torch.empty_like(x))
+    )
     return torch.from_numpy, compiled, lambda result: None
 
 

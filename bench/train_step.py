@@ -1,9 +1,9 @@
 """How long is a training step on one device, relative to the fastest peer at its best thread count?
 
-The models are an MLP and a CNN on 64 images, a residual network of 18 layers on 8 images of 64 x 64, and transformers of
-4 layers of width 128 on 12 x 64 characters (gpt) and of width 512 on 8 x 128 (wide), all with Adam. The peers of the
-transformers and of the residual network are PyTorch's, eager and compiled, with plain or with fused attention. Karez and
-the fastest peer alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs the peers.
+The models are an MLP and a CNN on 64 images, a residual network of 18 layers on 8 images of 64 x 64, and transformers
+of 4 layers of width 128 on 12 x 64 characters (gpt) and of width 512 on 8 x 128 (wide), all with Adam. The peers of the
+transformers and of the residual network are PyTorch's, eager and compiled, with plain or with fused attention. Karez
+and the fastest peer alternate in one run; the ratio is the median over pairs. `./dev deps --peers` installs them.
 """
 
 import argparse

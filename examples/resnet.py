@@ -99,7 +99,7 @@ def train(o: argparse.Namespace, folder: pathlib.Path) -> bool:
         raise kz.UserError(f"{folder}: expected at least {o.batch} images, one batch; found {len(files)}")
     net = ResNet(len(classes), o.blocks, o.width)
     optimizer = kz.optim.SGD(net.parameters(), lr=o.lr, momentum=0.9, weight_decay=1e-4)
-    schedule = kz.optim.cosine_schedule(o.lr, o.epochs * len(batches), warmup=min(50, len(batches)))
+    schedule = kz.optim.cosine_schedule(o.lr, o.epochs * len(batches), warmup=min(50, len(batches) // 2))
 
     @kz.compile(mesh=kz.Mesh(o.mesh))
     def step(x: kz.Tensor, y: kz.Tensor) -> tuple[kz.Tensor, kz.Tensor]:

@@ -125,6 +125,7 @@ struct CrossEntropyOptions {
 };
 Tensor cross_entropy(Term logits, Term labels, CrossEntropyOptions options = {});
 Tensor cross_entropy(Term logits, Term labels, Term weights, CrossEntropyOptions options = {});
+Tensor cross_entropy_of_rows(Term logits, Term labels);  // the loss of each row: [n]
 // The number of rows whose (first) maximum is at the label; with weights, the sum of the weights of these rows.
 Tensor correct_count(Term logits, Term labels);
 Tensor correct_count(Term logits, Term labels, Term weights);

@@ -158,6 +158,11 @@ Tensor cross_entropy(Term logits, Term labels, CrossEntropyOptions options) {
 Tensor cross_entropy(Term logits, Term labels, Term weights, CrossEntropyOptions options) {
   return mean_cross_entropy(logits, labels, &weights, options);
 }
+Tensor cross_entropy_of_rows(Term logits, Term labels) {
+  return apply_to_rows(logits, labels, nullptr, [](Builder& b, ValueId x, ValueId y, std::optional<ValueId>) {
+    return build::cross_entropy_of_rows(b, x, y);
+  });
+}
 Tensor correct_count(Term logits, Term labels) { return apply_to_rows(logits, labels, nullptr, build::correct_count); }
 Tensor correct_count(Term logits, Term labels, Term weights) {
   return apply_to_rows(logits, labels, &weights, build::correct_count);

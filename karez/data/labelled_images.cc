@@ -56,8 +56,9 @@ class LabelledImagesNode : public DatasetNode {
     const auto rows = static_cast<std::int64_t>(places.size());
     HostArray batch = pool.allocate({DType::f32, {rows, 1, height(), width()}});
     float* to = batch.data<float>().data();
-    for (const EpochIndex& place : places) {
-      normalise(place.index, to);
+    for (std::size_t i = 0; i < places.size(); ++i) {
+      if (i + 1 < places.size()) prefetch(places[i + 1].index);  // shuffled images are not in a cache
+      normalise(places[i].index, to);
       to += height() * width();
     }
     HostArray labels = pool.allocate({DType::i32, {rows}});
@@ -68,8 +69,12 @@ class LabelledImagesNode : public DatasetNode {
  private:
   std::int64_t height() const { return images_.shape[1]; }
   std::int64_t width() const { return images_.shape[2]; }
+  const std::uint8_t* image(std::int64_t index) const { return images_.bytes.data() + index * height() * width(); }
+  void prefetch(std::int64_t index) const {
+    for (std::int64_t at = 0; at < height() * width(); at += 64) __builtin_prefetch(image(index) + at);
+  }
   void normalise(std::int64_t index, float* to) const {
-    const std::uint8_t* from = images_.bytes.data() + index * height() * width();
+    const std::uint8_t* from = image(index);
     std::transform(from, from + height() * width(), to, [this](std::uint8_t grey) { return values_[grey]; });
   }
   Element pair(HostArray image, HostArray label, std::int64_t epoch, std::int64_t index) const {
@@ -105,10 +110,10 @@ Dataset from_labelled_images(const std::string& directory, std::string_view part
   const Shape& shape = images.shape;
   require(ErrorKind::data, shape[0] == labels.shape[0], image_path, " has ", shape[0], " images, but ", label_path,
           " has ", labels.shape[0], " labels");
-  return Dataset(std::make_shared<LabelledImagesNode>(
-      std::move(images), rows_of_labels(labels, options.classes, label_path), options,
-      cat("from_labelled_images(", part, ", mean ", options.mean, ", deviation ", options.deviation, ", ", shape[0],
-          ")")));
+  return Dataset(std::make_shared<LabelledImagesNode>(std::move(images),
+                                                      rows_of_labels(labels, options.classes, label_path), options,
+                                                      cat("from_labelled_images(", part, ", mean ", options.mean,
+                                                          ", deviation ", options.deviation, ", ", shape[0], ")")));
 }
 
 }  // namespace karez::data

@@ -53,6 +53,21 @@ void check_rows(std::string_view what, Builder& b, ValueId logits, ValueId label
           name_of(x.dtype), "[", x.shape[0], "] for logits ", x, ", got ", b.type(*weights));
 }
 
+// The losses of rows of f32 or f64.
+ValueId losses_of_rows(Builder& b, ValueId logits, ValueId labels) {
+  const TensorType x = b.type(logits);
+  // The logit of the label is selected before the logarithm of the sum is subtracted, so that only vectors [n] are sent
+  // between devices if classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
+  ValueId s = subtract_max(b, logits, {1});
+  ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
+  // The logit is selected, not multiplied: a class masked by a logit of -inf would give 0 * inf.
+  ValueId label =
+      b.one("one_hot", {labels},
+            {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
+  ValueId label_logit = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
+  return sub(b, normaliser, label_logit);
+}
+
 }  // namespace
 
 ValueId scalar(Builder& b, DType dtype, double value) { return constant(b, {dtype, {}}, value); }
@@ -168,6 +183,11 @@ ValueId log_softmax(Builder& b, ValueId x, int axis) {
   return cast(b, sub(b, s, broadcast_back(b, log(b, reduce_sum(b, exp(b, s), axes)), type.shape, axes)), type.dtype);
 }
 
+ValueId cross_entropy_of_rows(Builder& b, ValueId logits, ValueId labels) {
+  check_rows("cross_entropy", b, logits, labels, {});
+  return cast(b, losses_of_rows(b, widened(b, logits), labels), b.type(logits).dtype);
+}
+
 ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<ValueId> weights,
                       std::optional<std::int64_t> ignore_index) {
   check_rows("cross_entropy", b, logits, labels, weights);
@@ -184,16 +204,7 @@ ValueId cross_entropy(Builder& b, ValueId logits, ValueId labels, std::optional<
     zero = full(b, x.dtype, t.shape, 0);
     weights = weights ? select(b, is_counted, *weights, zero) : cast(b, is_counted, x.dtype);
   }
-  // The logit of the label is selected before the logarithm of the sum is subtracted, so that only vectors [n] are sent
-  // between devices if classes are split: -log_softmax[label] = log(sum(exp(s))) - s[label].
-  ValueId s = subtract_max(b, logits, {1});
-  ValueId normaliser = log(b, reduce_sum(b, exp(b, s), {1}));
-  // The logit is selected, not multiplied: a class masked by a logit of -inf would give 0 * inf.
-  ValueId label =
-      b.one("one_hot", {labels},
-            {{"depth", x.shape[1]}, {"dtype", std::string("bool")}, {"of", std::string("cross_entropy's label")}});
-  ValueId label_logit = reduce_sum(b, select(b, label, s, full(b, x.dtype, x.shape, 0)), {1});
-  ValueId loss = sub(b, normaliser, label_logit);
+  ValueId loss = losses_of_rows(b, logits, labels);
   if (!weights) return cast(b, mean(b, loss), dtype);
   if (ignore_index) loss = select(b, is_counted, loss, zero);
   ValueId total = sum(b, mul(b, loss, *weights));

@@ -37,6 +37,8 @@ ValueId mean(Builder& b, ValueId x, const Ints& axes,
 
 ValueId softmax(Builder& b, ValueId x, int axis = -1);
 ValueId log_softmax(Builder& b, ValueId x, int axis = -1);
+// Returns -log_softmax(logits)[label] of each row: logits [n, c], labels i32 or i64 [n] -> [n].
+ValueId cross_entropy_of_rows(Builder& b, ValueId logits, ValueId labels);
 // Returns the mean of -log_softmax(logits)[label] over the batch: logits [n, c], labels i32 or i64 [n]. With weights
 // [n] of the logits' dtype, returns the weighted sum divided by the sum of the weights. A label outside 0..c-1 makes
 // the launch fail. Rows whose label is ignore_index count neither in the sum nor in the mean; as in PyTorch, the result

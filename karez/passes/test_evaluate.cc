@@ -134,6 +134,12 @@ std::vector<Array> run_node(const NodeView& node, const std::vector<Array>& in) 
   if (op == "pointwise") return {run_pointwise(attrs.text("expr"), in)};
   if (op == "cast" || op == "box" || op == "copy") return {in[0]};
   if (op == "reshape") return {{shape, in[0].data}};
+  if (op == "one_hot")
+    return {make_array(shape, [&](Index o) {
+      const auto column = static_cast<double>(o.back());
+      o.pop_back();
+      return at(in[0], o) == column ? 1.0 : 0.0;
+    })};
   if (op == "concat") return {concat_arrays(in, shape, attrs)};
   if (op == "stop_gradient") return {in[0]};
   if (op == "constant" && attrs.has("value"))

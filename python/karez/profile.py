@@ -58,8 +58,8 @@ class profile:
 
     def table(self, by: str = "op", rows: int = 40) -> str:
         """A table of the times of all workers, with at most this many rows: one for each op at its source line, with
-        by="kind" one for all ops of the same kind, such as all products, or with by="module" one for each module. In the
-        statement, the table is about the launches that have ended.
+        by="kind" one for all ops of the same kind, such as all products, or with by="module" one for each module. In
+        the statement, the table is about the launches that have ended.
 
         Each moment from the first launch to the end of the last one belongs to a row or to one of the sums below them,
         so all of them together are the measured time. `CPU` is the part of the time in which the thread of the worker

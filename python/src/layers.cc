@@ -138,6 +138,10 @@ void init_losses(nb::module_& m) {
       },
       "input"_a, "target"_a, nb::kw_only(), "row_weights"_a = nb::none(), "ignore_index"_a = nb::none());
   m.def(
+      "cross_entropy_of_rows",
+      [](const Operand& input, const Operand& target) { return Value(cross_entropy_of_rows(input, target)); },
+      "input"_a, "target"_a);
+  m.def(
       "correct_count",
       [](const Operand& input, const Operand& target, const std::optional<Operand>& weights) {
         return Value(weights ? correct_count(input, target, *weights) : correct_count(input, target));

@@ -3,6 +3,7 @@ examples learn, and their losses are about the same on every mesh."""
 
 # builds: fashion_mnist
 import gzip
+import json
 import os
 import pathlib
 import random
@@ -10,6 +11,7 @@ import re
 import struct
 import subprocess
 import sys
+import tempfile
 
 import numpy as np
 import pytest
@@ -21,16 +23,27 @@ BUILD = ROOT / os.environ.get("KAREZ_BUILD", "build")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(BUILD / "python")}
 
 
+PLAIN_KERNELS = set()  # that the steps of an example may use
+
+
 def python(example, *options, code=0):
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / example, *options],
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=ENVIRONMENT,
-    )
-    assert done.returncode == code, done.stderr
-    return done
+    """Runs an example and checks its exit code, and that its steps use only fast kernels."""
+    with tempfile.TemporaryDirectory() as folder:
+        profile = {"KAREZ_PROFILE": folder, "KAREZ_PROFILE_SKIP": "0", "KAREZ_PROFILE_STEPS": "6"}
+        done = subprocess.run(
+            [sys.executable, ROOT / "examples" / example, *options],
+            capture_output=True,
+            text=True,
+            timeout=600,
+            env=ENVIRONMENT | profile,
+        )
+        assert done.returncode == code, done.stderr
+        for trace in pathlib.Path(folder).glob("*.json"):
+            calls = [event["args"] for event in json.loads(trace.read_text())["traceEvents"] if "args" in event]
+            kernels = {call["kernel"]: call["where"] for call in calls if "kernel" in call}
+            plain = {name: where for name, where in kernels.items() if name.startswith("plain.")}
+            assert plain.keys() <= PLAIN_KERNELS, f"{example} {options}: {plain}"
+        return done
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +258,7 @@ def test_resnet_learns_a_folder_of_images(tmp_path):
     for mesh in ("data=2", "data=1", "data=2,model=1", "data=1,model=2"):
         python("resnet.py", *options, "--mesh", mesh, "--at-most", "0.6")
     assert "(36 images in 3 classes)" in python("resnet.py", *options[2:], "--at-most", "0.6").stdout  # its own folder
-    python("resnet.py", *options[:-2], "--epochs", "1", "--lr", "0", "--at-most", "0.6", code=1)
+    failed = python("resnet.py", *options[:-2], "--epochs", "1", "--lr", "0", "--at-most", "0.6", code=1)
+    assert failed.stderr == "resnet: the loss is above --at-most\n"
     stderr = python("resnet.py", *options, "--batch", "60", code=1).stderr
     assert "expected at least 60 images, one batch; found 36" in stderr

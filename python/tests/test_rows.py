@@ -137,6 +137,39 @@ def test_cross_entropy_and_its_gradient(ignored, dtype):
             np.testing.assert_allclose(slope, p / rows, rtol=small, atol=small)
 
 
+def test_cross_entropy_of_each_row_is_a_row_program():
+    x, labels, weight = draw((64, 128), 1), kz.tensor(np.arange(64)), kz.tensor(np.ones(128, np.float32))
+    for function in (
+        lambda x, labels, w: F.cross_entropy(x, labels, reduction="none"),
+        lambda x, labels, w: F.cross_entropy(x, labels, reduction="none", ignore_index=3),
+        lambda x, labels, w: F.cross_entropy(x, labels, w),
+    ):
+        calls = calls_of(function, x, labels, weight)
+        assert set(calls) <= {"hwy.row_program", "fast.pointwise_integer", "fast.gather"}, calls
+
+
+def test_cross_entropy_of_each_row_has_the_shape_of_the_labels():
+    rng = np.random.default_rng(5)
+    logits = rng.standard_normal((4, 6, 2, 3)).astype(np.float32)
+    logits[0, 1, 0, 0] = -np.inf
+    logits[1, 2, 1, 1] = np.nan
+    logits[2, :, 0, 1] = -np.inf
+    labels = np.full((4, 2, 3), 1)
+    with np.errstate(invalid="ignore"):
+        expected = np.logaddexp.reduce(logits.astype(np.float64), 1) - logits[:, 1]
+    assert expected[0, 0, 0] == np.inf and np.isnan(expected[1, 1, 1]) and np.isnan(expected[2, 0, 1])
+    losses = F.cross_entropy(kz.tensor(logits), kz.tensor(labels), reduction="none")
+    np.testing.assert_allclose(np.asarray(losses), expected, rtol=1e-5)
+    one = F.cross_entropy(kz.tensor(logits[3, :, 0, 0]), kz.tensor(1), reduction="sum")
+    np.testing.assert_allclose(float(one), expected[3, 0, 0], rtol=1e-5)
+
+
+def test_one_hot_of_integers_is_part_of_the_call():
+    x, labels = draw((64, 128), 1), kz.tensor(np.arange(64))
+    calls = calls_of(lambda x, labels: F.softmax(x, -1) - F.one_hot(labels, 128), x, labels)
+    assert calls == ["hwy.row_program"]
+
+
 def test_a_wrong_label_is_an_error():
     f = kz.compile(lambda x, labels: F.cross_entropy(x, labels))
     with pytest.raises(Exception, match="cross_entropy's label 5 at \\[2\\] is outside 0 to 4"):

@@ -233,6 +233,19 @@ TEST(FastReduce, ReductionsOverAdjacentAxesAgreeWithThePlainRow) {
             "plain.reduce_sum");
 }
 
+TEST(FastReduce, RowsMayHaveGaps) {
+  for (const auto& [x, result, axis] : {std::tuple{View(DType::f32, {12, 1}, {3, 1}), Shape{1}, 0},
+                                        {View(DType::f32, {64, 10}, {16, 1}), Shape{10}, 0},
+                                        {View(DType::f32, {64, 10}, {40, 2}), Shape{64}, 1},
+                                        {View(DType::f32, {7, 5, 3}, {40, 6, 1}), Shape{7, 3}, 1},
+                                        {View(DType::f32, {2, 40000, 5}, {300000, 7, 1}), Shape{2, 5}, 1}})
+    expect_as_plain(call_of("reduce_sum", {x}, {f32(result)}, {{"axes", Ints{axis}}}), "hwy.reduce_sum", 2e-5);
+  EXPECT_EQ(table()
+                .find(call_of("reduce_sum", {View(DType::f32, {64, 10}, {40, 2})}, {f32({10})}, {{"axes", Ints{0}}}))
+                ->kernel,
+            "plain.reduce_sum");
+}
+
 TEST(FastReduce, NanIsPropagated) {
   for (const char* op : {"reduce_max", "reduce_min"})
     for (const std::int64_t axis : {0, 1}) {

@@ -160,6 +160,26 @@ TEST(FastInteger, SumsDifferencesAndProductsAgreeWithThePlainRow) {
             "plain.pointwise");
 }
 
+TEST(FastInteger, ComparisonsAndSelectionsAgreeWithThePlainRow) {
+  for (const DType dtype : {DType::i32, DType::i64})
+    for (const char* expr : {"x0 == x1", "x0 != x1", "x0 < x1", "x0 <= x1", "x0 > x1", "x0 >= x1"}) {
+      const View dense(dtype, {3, 70}), repeated(dtype, {3, 70}, {0, 0}), scalar(dtype, {});
+      const View out(DType::b8, {3, 70}), one(DType::b8, {});
+      for (const auto& in : {std::vector{dense, dense}, {dense, repeated}, {repeated, dense}})
+        expect_as_plain(call_of("pointwise", in, {out}, {{"expr", expr}}), "fast.pointwise_integer");
+      expect_as_plain(call_of("pointwise", {scalar, scalar}, {one}, {{"expr", expr}}), "fast.pointwise_integer");
+    }
+  for (const DType dtype : {DType::i32, DType::i64}) {
+    const View dense(dtype, {3, 70}), repeated(dtype, {3, 70}, {0, 0}), bools(DType::b8, {3, 70});
+    const View bool_repeated(DType::b8, {3, 70}, {0, 0});
+    for (const auto& in :
+         {std::vector{bools, dense, dense}, {bools, repeated, dense}, {bool_repeated, dense, repeated}})
+      expect_as_plain(call_of("pointwise", in, {dense}, {{"expr", "select(x0, x1, x2)"}}), "fast.pointwise_integer");
+  }
+  const View wide(DType::i64, {3}), narrow(DType::i32, {3}), out(DType::b8, {3});
+  EXPECT_EQ(kernel_of(call_of("pointwise", {wide, narrow}, {out}, {{"expr", "x0 == x1"}})), "plain.pointwise");
+}
+
 TEST(FastMatmul, ATransposedResultIsTheProductOfTheExchangedOperands) {
   const View a(DType::f32, {3, 9, 5}), b(DType::f32, {3, 5, 7}), y(DType::f32, {3, 9, 7}, {63, 1, 9});
   const CallSpec call = call_of("matmul", {a, b}, {y});

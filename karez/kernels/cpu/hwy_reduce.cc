@@ -1,5 +1,5 @@
 // Sums, maxima and minima of f32 and f64 tensors. In memory order, the dimensions must be a kept group, a reduced group
-// and a kept group, each of which may be empty.
+// and a kept group, each of which may be empty; there may be gaps between the elements of the first two groups.
 #include "karez/base/text.h"
 #include "karez/kernels/cpu/hwy_targets.h"
 
@@ -131,32 +131,28 @@ HWY_INLINE void reduce_columns(const Element<K>* x, std::int64_t rows, std::int6
 }
 
 template <class K>
-HWY_INLINE void reduce_runs(const Element<K>* x, std::int64_t outer, std::int64_t count, Element<K>* out) {
-  for (std::int64_t a = 0; a < outer; ++a) out[a] = reduce_run<K>(x + a * count, count);
+HWY_INLINE void reduce_runs(const Element<K>* x, std::int64_t outer, std::int64_t outer_step, std::int64_t count,
+                            Element<K>* out) {
+  for (std::int64_t a = 0; a < outer; ++a) out[a] = reduce_run<K>(x + a * outer_step, count);
 }
 
-// Computes `outer` reductions of `count` terms each. A term is a row of `columns` elements; consecutive terms are
-// `step` elements apart.
-template <class T>
-void reduce_block_of(ReduceKind kind, const T* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
-                     std::int64_t step, T* out) {
+// Computes the reductions of `f`, whose results follow each other.
+template <class T> void reduce_block_of(ReduceKind kind, const T* x, const ReduceShape& f, T* out) {
   const auto reduce_all = [&]<class K>() HWY_ATTR {
-    if (columns == 1 && step == 1) return reduce_runs<K>(x, outer, count, out);
-    for (std::int64_t a = 0; a < outer; ++a)
-      reduce_columns<K>(x + a * count * step, count, step, columns, out + a * columns);
+    if (f.inner == 1 && f.reduced_step == 1) return reduce_runs<K>(x, f.outer, f.outer_step, f.reduced, out);
+    for (std::int64_t a = 0; a < f.outer; ++a)
+      reduce_columns<K>(x + a * f.outer_step, f.reduced, f.reduced_step, f.inner, out + a * f.inner);
   };
   if (kind == ReduceKind::sum) reduce_all.template operator()<Sum<T>>();
   if (kind == ReduceKind::max) reduce_all.template operator()<Max<T>>();
   if (kind == ReduceKind::min) reduce_all.template operator()<Min<T>>();
 }
 
-void reduce_block_f32(ReduceKind kind, const float* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
-                      std::int64_t step, float* out) {
-  reduce_block_of(kind, x, outer, count, columns, step, out);
+void reduce_block_f32(ReduceKind kind, const float* x, const ReduceShape& f, float* out) {
+  reduce_block_of(kind, x, f, out);
 }
-void reduce_block_f64(ReduceKind kind, const double* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
-                      std::int64_t step, double* out) {
-  reduce_block_of(kind, x, outer, count, columns, step, out);
+void reduce_block_f64(ReduceKind kind, const double* x, const ReduceShape& f, double* out) {
+  reduce_block_of(kind, x, f, out);
 }
 
 }  // namespace
@@ -169,12 +165,9 @@ namespace {
 HWY_EXPORT(reduce_block_f32);
 HWY_EXPORT(reduce_block_f64);
 
-template <class T>
-void reduce_block(ReduceKind kind, const T* x, std::int64_t outer, std::int64_t count, std::int64_t columns,
-                  std::int64_t step, T* out) {
-  if constexpr (std::is_same_v<T, float>)
-    HWY_DYNAMIC_DISPATCH(reduce_block_f32)(kind, x, outer, count, columns, step, out);
-  else HWY_DYNAMIC_DISPATCH(reduce_block_f64)(kind, x, outer, count, columns, step, out);
+template <class T> void reduce_block(ReduceKind kind, const T* x, const ReduceShape& f, T* out) {
+  if constexpr (std::is_same_v<T, float>) HWY_DYNAMIC_DISPATCH(reduce_block_f32)(kind, x, f, out);
+  else HWY_DYNAMIC_DISPATCH(reduce_block_f64)(kind, x, f, out);
 }
 
 template <class T> void join_rows(ReduceKind kind, const T* parts, std::int64_t rows, std::int64_t columns, T* out) {
@@ -192,11 +185,6 @@ template <class T> void join_rows(ReduceKind kind, const T* parts, std::int64_t 
 
 constexpr std::int64_t grain = 32768;  // fewer elements are not worth a second thread
 
-// In memory order, x is [outer, reduced, inner] and the result is [outer, inner]; each size may be 1.
-struct ReduceShape {
-  std::int64_t outer = 1, reduced = 1, inner = 1;
-};
-
 std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
   if (!has_operands(call, 1, 1) || (call.in[0].dtype != DType::f32 && call.in[0].dtype != DType::f64) ||
       call.out[0].dtype != call.in[0].dtype || !call.attrs.has("axes"))
@@ -207,11 +195,11 @@ std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
     if (axis < 0 || axis >= x.rank()) return std::nullopt;
     is_reduced[static_cast<std::size_t>(axis)] = true;
   }
-  if (x.count() == 0 || !is_dense(x.shape, x.strides)) return std::nullopt;
+  if (x.count() == 0) return std::nullopt;
   // Sorts the dimensions, outermost in memory first, and merges neighbours that are both kept or both reduced.
   struct Group {
     bool is_reduced;
-    std::int64_t size;
+    std::int64_t size, step;
   };
   std::vector<std::size_t> order;
   for (std::size_t d = 0; d < x.shape.size(); ++d)
@@ -219,14 +207,19 @@ std::optional<ReduceShape> reduce_shape_of(const CallSpec& call) {
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x.strides[a] > x.strides[b]; });
   std::vector<Group> groups;
   for (const std::size_t d : order) {
-    if (!groups.empty() && groups.back().is_reduced == is_reduced[d]) groups.back().size *= x.shape[d];
-    else groups.push_back({is_reduced[d], x.shape[d]});
+    if (x.strides[d] <= 0) return std::nullopt;
+    if (!groups.empty() && groups.back().is_reduced == is_reduced[d] &&
+        groups.back().step == x.shape[d] * x.strides[d]) {
+      groups.back().size *= x.shape[d], groups.back().step = x.strides[d];
+    } else {
+      groups.push_back({is_reduced[d], x.shape[d], x.strides[d]});
+    }
   }
   ReduceShape out;
   std::size_t at = 0;
-  if (at < groups.size() && !groups[at].is_reduced) out.outer = groups[at++].size;
-  if (at < groups.size()) out.reduced = groups[at++].size;  // a group after a kept group is reduced
-  if (at < groups.size()) out.inner = groups[at++].size;
+  if (at < groups.size() && !groups[at].is_reduced) out.outer = groups[at].size, out.outer_step = groups[at++].step;
+  if (at < groups.size() && groups[at].is_reduced) out.reduced = groups[at].size, out.reduced_step = groups[at++].step;
+  if (at < groups.size() && !groups[at].is_reduced && groups[at].step == 1) out.inner = groups[at++].size;
   if (at < groups.size()) return std::nullopt;
   // The result must be dense with its dimensions in the same order.
   std::int64_t step = 1;
@@ -264,28 +257,32 @@ std::int64_t workspace(const CallSpec& call) {
 template <ReduceKind kind, class T> PreparedKernel prepare_as(const CallSpec& call) {
   const auto reduce_shape = reduce_shape_of(call);
   require_fit(reduce_shape.has_value(), call, "the fast kernel does not support this reduction");
-  return [f = *reduce_shape, team = call.team,
-          split = splits_reduced(*reduce_shape, call.team)](const KernelArgs& args) {
-    const T* x = elements<T>(args.in[0]);
-    T* y = elements<T>(args.out[0]);
-    const std::int64_t block_size = f.reduced * f.inner;
-    if (!split) {
-      parallel_for(
-          team, f.outer, std::max<std::int64_t>(grain / block_size, 1), [&](std::int64_t from, std::int64_t to, int) {
-            reduce_block(kind, x + from * block_size, to - from, f.reduced, f.inner, f.inner, y + from * f.inner);
+  return
+      [f = *reduce_shape, team = call.team, split = splits_reduced(*reduce_shape, call.team)](const KernelArgs& args) {
+        const T* x = elements<T>(args.in[0]);
+        T* y = elements<T>(args.out[0]);
+        const std::int64_t block_size = f.reduced * f.inner;
+        if (!split) {
+          parallel_for(team, f.outer, std::max<std::int64_t>(grain / block_size, 1),
+                       [&](std::int64_t from, std::int64_t to, int) {
+                         ReduceShape part = f;
+                         part.outer = to - from;
+                         reduce_block(kind, x + from * f.outer_step, part, y + from * f.inner);
+                       });
+          return;
+        }
+        T* parts = elements<T>(args.workspace);
+        for (std::int64_t a = 0; a < f.outer; ++a) {
+          // parallel_for makes `rows` parts: at most one per thread, and each with at least one row.
+          const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
+          parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int number) {
+            ReduceShape part = f;
+            part.outer = 1, part.reduced = to - from;
+            reduce_block(kind, x + a * f.outer_step + from * f.reduced_step, part, parts + number * f.inner);
           });
-      return;
-    }
-    T* parts = elements<T>(args.workspace);
-    for (std::int64_t a = 0; a < f.outer; ++a) {
-      // parallel_for makes `rows` parts: at most one per thread, and each with at least one row.
-      const std::int64_t rows = std::min<std::int64_t>(team, f.reduced);
-      parallel_for(static_cast<int>(rows), f.reduced, 1, [&](std::int64_t from, std::int64_t to, int part) {
-        reduce_block(kind, x + a * block_size + from * f.inner, 1, to - from, f.inner, f.inner, parts + part * f.inner);
-      });
-      join_rows(kind, parts, rows, f.inner, y + a * f.inner);
-    }
-  };
+          join_rows(kind, parts, rows, f.inner, y + a * f.inner);
+        }
+      };
 }
 
 template <ReduceKind kind> PreparedKernel prepare(const CallSpec& call) {

@@ -7,7 +7,7 @@ returns their sum, and reduction="none" the losses themselves.
 from __future__ import annotations
 
 import math
-from typing import Optional
+from typing import Callable, Optional
 
 from .. import _core
 from ..errors import TypeError, UserError
@@ -74,13 +74,7 @@ def cross_entropy(
             "; float targets are class probabilities and must have the shape of the logits",
         )
     if weight is None and not label_smoothing and has_class_labels and reduction == "mean" and input.ndim >= 2:
-        if input.ndim > 2:
-            input = movedim(input, 1, -1)
-            input, target = (
-                _core.reshape(input, [math.prod(input.shape[:-1]), input.shape[-1]]),
-                _core.reshape(target, [target.numel()]),
-            )
-        return _core.cross_entropy(input, target, row_weights=row_weights, ignore_index=ignore_index)
+        return _core.cross_entropy(*_rows(input, target), row_weights=row_weights, ignore_index=ignore_index)
     if row_weights is not None:
         raise UserError(
             f"cross_entropy: row_weights require class labels and reduction='mean', and neither weight nor "
@@ -89,10 +83,22 @@ def cross_entropy(
     at = 0 if input.ndim == 1 else 1
     logs, classes = log_softmax(input, at), input.shape[at]
     if has_class_labels:
-        return _label_loss(logs, target, weight, ignore_index, reduction, label_smoothing)
+
+        def losses(labels: Tensor) -> Tensor:
+            return _core.reshape(_core.cross_entropy_of_rows(*_rows(input, labels)), list(target.shape))
+
+        return _label_loss(losses, logs, target, weight, ignore_index, reduction, label_smoothing)
     probabilities = target * (1 - label_smoothing) + label_smoothing / classes
     rows = -sum(logs * probabilities * _by_class(weight, logs, at), at)
     return sum(rows) / max(1, rows.numel()) if reduction == "mean" else _reduced("cross_entropy", rows, reduction)
+
+
+def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores [n, c, ...] or [c] as a matrix of rows of c scores, and the target of each row."""
+    if input.ndim == 2:
+        return input, target
+    last = movedim(input, 1, -1) if input.ndim > 2 else input
+    return (_core.reshape(last, [math.prod(last.shape[:-1]), last.shape[-1]]), _core.reshape(target, [target.numel()]))
 
 
 def _require_labels(what: str, input: Tensor, target: Tensor, hint: str = "") -> None:
@@ -111,6 +117,7 @@ def _by_class(weight: Optional[Operand], logs: Tensor, at: int) -> Operand:
 
 
 def _label_loss(
+    losses: Callable[[Tensor], Tensor],
     logs: Tensor,
     target: Tensor,
     weight: Optional[Operand],
@@ -118,6 +125,8 @@ def _label_loss(
     reduction: str,
     smoothing: float,
 ) -> Tensor:
+    """The weighted losses of the labels: losses(labels) computes them, and logs are the logarithms of the
+    probabilities, which only label smoothing needs."""
     at = 0 if logs.ndim == 1 else 1
     counts = (
         _core.cast(_core.ne(target, ignore_index), logs.dtype)
@@ -129,9 +138,8 @@ def _label_loss(
         if ignore_index is None
         else where(_core.eq(target, ignore_index), _core.full([], 0, dtype=target.dtype), target)
     )
-    chosen = -_core.reshape(_core.take_along_dim(logs, unsqueeze(place, at), at), list(target.shape))
     weights = counts if weight is None else counts * _core.reshape(_core.take_rows(weight, place), list(target.shape))
-    rows = where(counts > 0, chosen, 0.0) * weights
+    rows = where(counts > 0, losses(place), 0.0) * weights
     if smoothing:
         spread = -sum(logs * _by_class(weight, logs, at), at)
         rows = rows * (1 - smoothing) + where(counts > 0, spread, 0.0) * (smoothing / logs.shape[at])
@@ -150,7 +158,12 @@ def nll_loss(
     """-input[target], for log-probabilities input [n, c] or [n, c, ...]."""
     input, target = tensor_of(input), tensor_of(target)
     _require_labels("nll_loss", input, target)
-    return _label_loss(input, target, weight, ignore_index, reduction, 0.0)
+    at = 0 if input.ndim == 1 else 1
+
+    def losses(labels: Tensor) -> Tensor:
+        return -_core.reshape(_core.take_along_dim(input, unsqueeze(labels, at), at), list(target.shape))
+
+    return _label_loss(losses, input, target, weight, ignore_index, reduction, 0.0)
 
 
 @in_f32

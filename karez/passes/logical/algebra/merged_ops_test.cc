@@ -3,6 +3,7 @@
 
 #include "karez/passes/logical/algebra/rules.h"
 #include "karez/passes/logical/canonicalise.h"
+#include "karez/passes/test_evaluate.h"
 #include "karez/passes/test_programs.h"
 
 namespace karez::passes {
@@ -46,6 +47,24 @@ TEST(MergedOps, OnlyACastThatKeepsEveryNumberIsLeftOut) {
   EXPECT_TRUE(is_merged(DType::b8, DType::i32, DType::f32));
   EXPECT_TRUE(is_merged(DType::bf16, DType::f32, DType::i32)) << "both casts saturate";
   EXPECT_TRUE(is_merged(DType::f32, DType::f64, DType::f16)) << "only the second cast rounds";
+}
+
+TEST(MergedOps, OneHotIsComputedInTheDtypeOfItsCast) {
+  for (const DType dtype : {DType::b8, DType::u8, DType::i32, DType::f16, DType::bf16, DType::f32, DType::f64}) {
+    Program p;
+    const ValueId index = build::input(p.b, "index", {DType::i32, {4}});
+    const ValueId ones =
+        p.b.one("one_hot", {index},
+                {{"depth", std::int64_t{3}}, {"dtype", std::string("i64")}, {"of", std::string("a label")}});
+    p.output(build::cast(p.b, ones, dtype)), p.output(ones);
+    const Graph graph = p.canonical().graph;
+    EXPECT_EQ(testing::count_op(graph, "cast"), 0);
+    const Node& node = graph.node(graph.value(graph.outputs[0].value).producer);
+    EXPECT_EQ(node.op->name, "one_hot");
+    EXPECT_EQ(node.attrs.text("of"), "a label") << "an index out of range is the same error";
+    EXPECT_EQ(graph.type(graph.outputs[0].value), (TensorType{dtype, {4, 3}}));
+    EXPECT_EQ(graph.type(graph.outputs[1].value), (TensorType{DType::i64, {4, 3}}));
+  }
 }
 
 // The inner reshape would otherwise be copied twice if x has strides that require a copy.

@@ -46,5 +46,6 @@ std::optional<Replacement> cast_of_cast(const Graph& graph, const Node& node);
 std::optional<Replacement> transposed_factor(const Graph& graph, const Node& node);
 std::optional<Replacement> pooled_gradient_sum(const Graph& graph, const Node& node);
 int pool_before_relu(Graph& graph);
+int cast_of_one_hot(Graph& graph);
 
 }  // namespace karez::passes

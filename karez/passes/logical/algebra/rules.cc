@@ -7,6 +7,7 @@ namespace {
 
 constexpr AlgebraRule rules[] = {
     {"pool_before_relu", "max_pool(relu(x)) -> relu(max_pool(x)), and their gradients", nullptr, pool_before_relu},
+    {"cast_of_one_hot", "cast(one_hot(i)) -> one_hot(i) of another dtype", nullptr, cast_of_one_hot},
     {"stop_gradient", "stop_gradient(x) -> x", stop_gradient},
     {"same_type", "reshape, broadcast, slice or pad of x to the type of x -> x", same_type},
     {"same_order", "transpose(x) that keeps the order -> x", same_order},

@@ -151,6 +151,11 @@ const std::vector<Case>& cases() {
          ValueId single = input(p.b, "single", {DType::f32, grid.shape}), wide = cast(p.b, single, DType::f64);
          p.output_removed(cast(p.b, wide, DType::f32)), p.bypassed.push_back(wide);
        }},
+      {"cast_of_one_hot", "from integers",
+       [](Program& p) {
+         ValueId ones = one_hot(p.b, input(p.b, "index", {DType::i64, {6}}), 3, DType::i64);
+         p.output_removed(cast(p.b, ones, DType::f64)), p.bypassed.push_back(ones);
+       }},
       {"transposed_factor", "a",
        [](Program& p) {
          ValueId inner = transpose(p.b, p.x, {1, 0});
