@@ -20,6 +20,7 @@
 #include "karez/api/tensor.h"
 #include "karez/api/world.h"
 #include "karez/base/interrupt.h"
+#include "karez/data/creation_line.h"
 #include "karez/data/formats.h"
 #include "karez/data/image_folder.h"
 #include "karez/data/labelled_images.h"

@@ -12,6 +12,7 @@
 #include "python/src/bindings.h"
 #include "python/src/element_functions.h"
 #include "python/src/elements.h"
+#include "python/src/errors.h"
 #include "python/src/image_function.h"
 #include "python/src/value.h"
 #include "python/src/worker_pool.h"
@@ -232,6 +233,11 @@ void init_sources(nb::module_& m) {
 }  // namespace
 
 void init_datasets(nb::module_& m) {
+  // Data sets are also created by threads that execute no Python code.
+  data::set_line_provider([] {
+    const SourceLine line = PyGILState_Check() == 1 ? user_line() : SourceLine();
+    return line.line() == 0 ? std::string() : print(line);
+  });
   nb::class_<WorkerPool>(m, "WorkerPool", "The worker processes of a stage.")
       .def(
           "__init__",

@@ -42,7 +42,8 @@ def test_a_slow_stage_is_named_in_the_log_the_report_and_the_plan(capfd):
         train(iterator, step, 30)
         report = iterator.explain_data()
     assert share_of(report) > 0.3
-    assert re.search(r"; the data set is limited by .*map\(wait\), batch\(.*, which acted \d+ % of the time", report)
+    stages = r"map\(wait\), batch\(.*\) at test_data_stalls\.py:\d+"
+    assert re.search(rf"; the data set is limited by .*{stages}, which acted \d+ % of the time", report)
     assert re.search(r" IO, \d+ % ", report)
     log = capfd.readouterr().err
     assert log.count("the devices wait for a data set for ") == 1, log

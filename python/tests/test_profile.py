@@ -118,7 +118,8 @@ def test_the_trace_is_valid_and_its_spans_do_not_overlap(tmp_path):
         assert calls
         for call in calls:
             assert launch["ts"] <= call["ts"] and call["ts"] + call["dur"] <= launch["ts"] + launch["dur"] + 0.0011
-    stages = [e for e in events if e.get("cat") == "stage" and e["name"].endswith("map(work, parallel=2) (by index)")]
+    name = re.compile(r"map\(work, parallel=2\) \(by index\) at test_profile\.py:\d+$")
+    stages = [e for e in events if e.get("cat") == "stage" and name.search(e["name"])]
     stages = [e for e in stages if e["args"]["elements"]]
     assert len(stages) == 12 and all(e["dur"] >= 2000 and e["args"]["bytes"] == 1024 for e in stages)
     stalls = [e for e in events if e.get("cat") == "stall"]

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "karez/data/creation_line.h"
 #include "karez/data/namespace.h"
 #include "karez/data/stages/array_pool.h"
 #include "karez/data/stages/stage_body.h"
@@ -79,9 +80,10 @@ struct EpochIndex {
 
 class DatasetNode {
  public:
-  explicit DatasetNode(std::vector<DatasetNodeRef> inputs) : inputs_(std::move(inputs)) {}
+  explicit DatasetNode(std::vector<DatasetNodeRef> inputs) : inputs_(std::move(inputs)), line_(creation_line()) {}
   virtual ~DatasetNode() = default;
   const std::vector<DatasetNodeRef>& inputs() const { return inputs_; }
+  const std::string& line() const { return line_; }  // of the program that created it; "" if it is not known
 
   virtual std::string name() const = 0;  // for people: "batch(64, last=drop)"
   // The name without what may differ between ranks: "shard(4)" for shard(4, 1).
@@ -146,6 +148,7 @@ class DatasetNode {
 
  private:
   std::vector<DatasetNodeRef> inputs_;
+  const std::string line_;
 };
 
 // Whether a state has the form of the states of stages that read by index: one number.

@@ -288,7 +288,8 @@ class TreeBuilder {
   ById<StageId, int> kept_slots_;
 };
 
-std::string names_of(const std::vector<StageEntry>& entries, std::span<const int> numbers, bool says_more) {
+std::string names_of(const std::vector<StageEntry>& entries, std::span<const int> numbers, bool says_more,
+                     bool has_lines) {
   std::string out;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     const StageEntry& entry = entries[static_cast<std::size_t>(numbers[i])];
@@ -296,6 +297,9 @@ std::string names_of(const std::vector<StageEntry>& entries, std::span<const int
     out += cat(i == 0 ? "" : ", ", entry.node->name());
     if (const std::string place = says_more ? entry.node->place() : ""; !place.empty()) out += cat(" ", place);
     if (says_more && entry.by_index && !more) out += " (by index)";
+    const auto line_of = [&](std::size_t k) { return entries[static_cast<std::size_t>(numbers[k])].node->line(); };
+    if (has_lines && !line_of(i).empty() && (i + 1 == numbers.size() || line_of(i + 1) != line_of(i)))
+      out += cat(" at ", line_of(i));
   }
   return out;
 }
@@ -307,14 +311,14 @@ bool StageTree::has_automatic_numbers() const {
          std::any_of(work.begin(), work.end(), [](const StageWork& executed) { return !executed.fused.empty(); });
 }
 
-std::string StageTree::stages_text(StageId actor) const {
+std::string StageTree::stages_text(StageId actor, bool has_lines) const {
   const StageWork& executed = work[actor];
-  return executed.entries.empty() ? graph.stages[actor].name : names_of(entries, executed.entries, true);
+  return executed.entries.empty() ? graph.stages[actor].name : names_of(entries, executed.entries, true, has_lines);
 }
 
 std::string StageTree::current_stage(StageId actor) const {
   const StageWork& executed = work[actor];
-  if (executed.function) return names_of(entries, executed.entries, false);
+  if (executed.function) return names_of(entries, executed.entries, false, false);
   const int entry = executed.body_entries[static_cast<std::size_t>(executed.segment.current())];
   if (entry < 0) return graph.stages[actor].name;
   const StageEntry& stage = entries[static_cast<std::size_t>(entry)];
@@ -322,7 +326,7 @@ std::string StageTree::current_stage(StageId actor) const {
   std::vector<int> numbers;
   for (int number : executed.entries)
     if (number >= entry && number < stage.end) numbers.push_back(number);
-  return names_of(entries, numbers, false);
+  return names_of(entries, numbers, false, false);
 }
 
 StageTree stage_tree(const DatasetNodeRef& root, int slots) {

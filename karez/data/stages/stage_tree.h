@@ -51,8 +51,9 @@ struct StageTree {
   bool ordered = true;           // see is_ordered
 
   bool has_automatic_numbers() const;
-  // The stages that an actor executes, each after its inputs: "range(0, 5, 1) (by index), filter".
-  std::string stages_text(plan::StageId actor) const;
+  // The stages that an actor executes, each after its inputs: "range(0, 5, 1) (by index), filter". With lines:
+  // "range(0, 5, 1) (by index), filter at train.py:12".
+  std::string stages_text(plan::StageId actor, bool has_lines = false) const;
   // The stage of an actor that acts now; any thread may call it: "map(decode)".
   std::string current_stage(plan::StageId actor) const;
 };

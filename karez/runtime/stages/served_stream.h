@@ -134,7 +134,7 @@ class ServedStream {
   std::shared_ptr<const std::string> label(plan::StageId stage) {
     labels.resize(machine->graph().stages.size());
     auto& text = labels[static_cast<std::size_t>(stage.index)];
-    if (!text) text = std::make_shared<const std::string>(machine->tree().stages_text(stage));
+    if (!text) text = std::make_shared<const std::string>(machine->tree().stages_text(stage, true));
     return text;
   }
 

@@ -67,7 +67,7 @@ LimitingStage limiting_stage(const plan::StageGraph& graph, const std::vector<Ac
 std::string limit_text(const data::StageTree& tree, const LimitingStage& limit, std::optional<double> cpu,
                        bool own_cores) {
   std::string out =
-      cat("limited by ", tree.stages_text(limit.stage), ", which acted ", percent(limit.acting), " of the time");
+      cat("limited by ", tree.stages_text(limit.stage, true), ", which acted ", percent(limit.acting), " of the time");
   if (limit.waits_for_core) return out + " and otherwise waited for a core" + core_advice(own_cores);
   if (cpu) out += *cpu >= 0.5 ? ", CPU" : ", IO";
   return out + advice(tree, limit.stage, cpu && *cpu >= 0.5, own_cores);

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "karez/data/creation_line.h"
 #include "karez/data/dataset.h"
 #include "karez/data/stages/test_random_datasets.h"
 #include "karez/device/cpu_budget.h"
@@ -76,6 +77,24 @@ TEST(LimitText, SaysWhatAUserMayChange) {
             "limited by map(decode), filter, which acted 98 % of the time, IO; give the slowest of map(decode), filter "
             "parallel=4");
   EXPECT_EQ(text_of(files.batch(4), 1, 0.1), "limited by batch(4, last=keep), which acted 98 % of the time, IO");
+}
+
+TEST(LimitText, NamesTheLinesThatCreatedTheStages) {
+  static std::string line;
+  data::set_line_provider([] { return line; });
+  line = "a.py:1";
+  const Dataset rows = range(9).filter(any).prefetch(1).map(same, {.name = "decode"});
+  line = "a.py:2";
+  const Dataset filtered = rows.filter(any), batches = filtered.filter(any).batch(4);
+  line = "";
+  const Dataset unknown = batches.batch(2);
+  data::set_line_provider(nullptr);
+  const std::string end = ", which acted 98 % of the time, IO";
+  EXPECT_EQ(text_of(rows, 1, 0.1), "limited by map(decode) at a.py:1" + end + "; give it parallel=4");
+  EXPECT_EQ(text_of(filtered, 1, 0.1), "limited by map(decode) at a.py:1, filter at a.py:2" + end +
+                                           "; give the slowest of map(decode), filter parallel=4");
+  EXPECT_THAT(text_of(unknown, 1, 0.1),
+              testing::HasSubstr("filter, filter, batch(4, last=keep) at a.py:2, batch(2, last=keep), which"));
 }
 
 TEST(LimitText, AStageWithLanesNeedsMoreOfThemUnlessAllCoresCompute) {
