@@ -79,6 +79,7 @@ def test_only_public_headers_are_installed(prefix):
             "data",
             [
                 "coroutine.h",
+                "creation_line.h",
                 "dataset.h",
                 "formats",
                 "formats.h",

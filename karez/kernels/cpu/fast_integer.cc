@@ -1,10 +1,10 @@
 // Pointwise kernels for integers, such as step counters and labels: sums, differences and products, which wrap around
 // on overflow, comparisons, and selections by a bool.
-#include <algorithm>
 #include <functional>
 #include <type_traits>
 
 #include "karez/kernels/cpu/fast_row.h"
+#include "karez/kernels/cpu/loops.h"
 #include "karez/kernels/cpu/plain_kernels.h"
 
 namespace karez::kernels {
@@ -13,8 +13,7 @@ namespace {
 constexpr std::string_view arithmetic[] = {"+", "-", "*"}, comparisons[] = {"==", "!=", "<", "<=", ">", ">="};
 constexpr std::string_view selection = "select(x0, x1, x2)";
 
-// Returns the operation of the call. Returns nullopt if it is another operation, or if an operand is neither dense nor
-// a single repeated number.
+// Returns the operation of the call. Returns nullopt if it is another operation.
 std::optional<std::string_view> integer_operation(const CallSpec& call) {
   if (!call.attrs.has("expr")) return std::nullopt;
   const std::string& expr = call.attrs.text("expr");
@@ -22,13 +21,10 @@ std::optional<std::string_view> integer_operation(const CallSpec& call) {
   if (!has_operands(call, selects ? 3 : 2, 1)) return std::nullopt;
   const View& out = call.out[0];
   const DType dtype = call.in[1].dtype;
-  if ((dtype != DType::i32 && dtype != DType::i64) || out.count() == 0 || !out.contiguous()) return std::nullopt;
-  for (std::size_t i = 0; i < call.in.size(); ++i) {
-    const View& x = call.in[i];
-    const bool repeated = std::all_of(x.strides.begin(), x.strides.end(), [](std::int64_t step) { return step == 0; });
-    if (x.dtype != (selects && i == 0 ? DType::b8 : dtype) || x.shape != out.shape || !(repeated || x.contiguous()))
+  if ((dtype != DType::i32 && dtype != DType::i64) || out.count() == 0) return std::nullopt;
+  for (std::size_t i = 0; i < call.in.size(); ++i)
+    if (call.in[i].dtype != (selects && i == 0 ? DType::b8 : dtype) || call.in[i].shape != out.shape)
       return std::nullopt;
-  }
   if (selects) return out.dtype == dtype ? std::optional(selection) : std::nullopt;
   const auto find = [&](const auto& operations) -> std::optional<std::string_view> {
     for (const std::string_view op : operations)
@@ -39,25 +35,42 @@ std::optional<std::string_view> integer_operation(const CallSpec& call) {
   return out.dtype == dtype ? find(arithmetic) : std::nullopt;
 }
 
-// The distance between elements of an operand.
-std::int64_t step_of(const View& x) { return x.contiguous() && x.count() > 1 ? 1 : 0; }
+// The loops over the result, operand 0, and the operands of the call.
+Loops loops_of(const CallSpec& call) {
+  std::vector<Strides> strides{call.out[0].strides};
+  for (const View& x : call.in) strides.push_back(x.strides);
+  return loops_over(call.out[0].shape, strides, Order::by_memory);
+}
+
+// Writes f(i) to element i of each run; `step` is the distance of results. Most runs are contiguous.
+template <class R, class F> void fill_run(R* to, std::int64_t step, std::int64_t count, F f) {
+  if (step == 1)
+    for (std::int64_t i = 0; i < count; ++i) to[i] = static_cast<R>(f(i));
+  else
+    for (std::int64_t i = 0; i < count; ++i) to[i * step] = static_cast<R>(f(i));
+}
 
 // The kernel of one operation on numbers of type T, whose results have type R.
 template <class T, class R, class F> PreparedKernel kernel_of(const CallSpec& call, F f) {
-  return [f, n = call.out[0].count(), a = step_of(call.in[0]), b = step_of(call.in[1])](const KernelArgs& args) {
-    const T *x = elements<T>(args.in[0]), *y = elements<T>(args.in[1]);
-    R* to = elements<R>(args.out[0]);
-    for (std::int64_t i = 0; i < n; ++i) to[i] = static_cast<R>(f(x[i * a], y[i * b]));
+  return [f, loops = loops_of(call)](const KernelArgs& args) {
+    const std::int64_t a = loops.step(1), b = loops.step(2);
+    for_each_run(loops, [&](const auto& at) {
+      const T *x = elements<T>(args.in[0]) + at[1], *y = elements<T>(args.in[1]) + at[2];
+      fill_run(elements<R>(args.out[0]) + at[0], loops.step(0), loops.inner(),
+               [&](std::int64_t i) { return f(x[i * a], y[i * b]); });
+    });
   };
 }
 
 template <class T> PreparedKernel selection_of(const CallSpec& call) {
-  return [n = call.out[0].count(), a = step_of(call.in[0]), b = step_of(call.in[1]),
-          c = step_of(call.in[2])](const KernelArgs& args) {
-    const auto* condition = elements<std::uint8_t>(args.in[0]);
-    const T *x = elements<T>(args.in[1]), *y = elements<T>(args.in[2]);
-    T* to = elements<T>(args.out[0]);
-    for (std::int64_t i = 0; i < n; ++i) to[i] = condition[i * a] != 0 ? x[i * b] : y[i * c];
+  return [loops = loops_of(call)](const KernelArgs& args) {
+    const std::int64_t a = loops.step(1), b = loops.step(2), c = loops.step(3);
+    for_each_run(loops, [&](const auto& at) {
+      const auto* condition = elements<std::uint8_t>(args.in[0]) + at[1];
+      const T *x = elements<T>(args.in[1]) + at[2], *y = elements<T>(args.in[2]) + at[3];
+      fill_run(elements<T>(args.out[0]) + at[0], loops.step(0), loops.inner(),
+               [&](std::int64_t i) { return condition[i * a] != 0 ? x[i * b] : y[i * c]; });
+    });
   };
 }
 

@@ -168,6 +168,13 @@ TEST(FastInteger, ComparisonsAndSelectionsAgreeWithThePlainRow) {
       for (const auto& in : {std::vector{dense, dense}, {dense, repeated}, {repeated, dense}})
         expect_as_plain(call_of("pointwise", in, {out}, {{"expr", expr}}), "fast.pointwise_integer");
       expect_as_plain(call_of("pointwise", {scalar, scalar}, {one}, {{"expr", expr}}), "fast.pointwise_integer");
+      const View row(dtype, {3, 70}, {0, 1}), column(dtype, {3, 70}, {1, 0}), gaps(dtype, {3, 70}, {150, 2});
+      for (const auto& in : {std::vector{row, column}, {column, row}, {gaps, dense}, {dense, gaps}})
+        expect_as_plain(call_of("pointwise", in, {out}, {{"expr", expr}}), "fast.pointwise_integer");
+      const View transposed(DType::b8, {3, 70}, {1, 4}), deep(dtype, {3, 5, 7}, {1, 40, 4}), flat(dtype, {3, 5, 7});
+      expect_as_plain(call_of("pointwise", {dense, column}, {transposed}, {{"expr", expr}}), "fast.pointwise_integer");
+      expect_as_plain(call_of("pointwise", {deep, flat}, {View(DType::b8, {3, 5, 7})}, {{"expr", expr}}),
+                      "fast.pointwise_integer");
     }
   for (const DType dtype : {DType::i32, DType::i64}) {
     const View dense(dtype, {3, 70}), repeated(dtype, {3, 70}, {0, 0}), bools(DType::b8, {3, 70});
