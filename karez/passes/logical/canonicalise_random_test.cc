@@ -64,7 +64,7 @@ class RandomProgram {
   }
 
   ValueId random_op(ValueId x, ValueId y) {
-    switch (random_below(22)) {
+    switch (random_below(23)) {
       case 0:
       case 1: return build::add(b_, x, y);
       case 2: return build::add(b_, maybe_fix_layout(build::add(b_, x, y)), any_value());
@@ -92,6 +92,10 @@ class RandomProgram {
       case 20: {
         const ValueId half = build::input(b_, cat("half", pool_.size()), {DType::f16, shape});
         return build::cast(b_, maybe_fix_layout(build::cast(b_, half, DType::f32)), DType::f64);
+      }
+      case 21: {
+        const ValueId index = build::input(b_, cat("index", pool_.size()), {DType::i64, {2}});
+        return build::cast(b_, maybe_fix_layout(build::one_hot(b_, index, 3, DType::i64)), DType::f64);
       }
       default:
         return build::matmul(b_,
