@@ -212,7 +212,8 @@ TEST(Profile, OpsOfTheSameKindAreOneRow) {
 TEST(Profile, ALongNameOfAMergedOpIsShortened) {
   ProfileTimes times = times_of(data_of({one_launch}));
   times.rows[0].op = "reduce_max + sub + exp + reduce_sum + div + select + mul";
-  EXPECT_THAT(profile_table(times, ProfileBy::op, 10), HasSubstr("  reduce_max + sub + exp + reduce_sum +...  net.cc:12"));
+  EXPECT_THAT(profile_table(times, ProfileBy::op, 10),
+              HasSubstr("  reduce_max + sub + exp + reduce_sum +...  net.cc:12"));
 }
 
 TEST(Profile, TheTraceHasLaunchesCallsStagesAndStalls) {

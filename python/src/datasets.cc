@@ -235,7 +235,7 @@ void init_sources(nb::module_& m) {
 void init_datasets(nb::module_& m) {
   // Data sets are also created by threads that execute no Python code.
   data::set_line_provider([] {
-    const SourceLine line = PyGILState_Check() == 1 ? user_line() : SourceLine();
+    const SourceLine line = Py_IsInitialized() != 0 && PyGILState_Check() == 1 ? user_line() : SourceLine();
     return line.line() == 0 ? std::string() : print(line);
   });
   nb::class_<WorkerPool>(m, "WorkerPool", "The worker processes of a stage.")
