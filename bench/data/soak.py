@@ -133,6 +133,8 @@ def main():
         f"memory, MiB: {first[0]:.1f} after a minute, {last[0]:.1f} at the end, "
         f"at most {max(s[1] for s in samples):.1f}"
     )
+    every = max(1, len(samples) // 12)
+    print("memory over time, MiB: " + ", ".join(f"{row[1]:.0f}" for row in samples[::every]))
     print(f"descriptors: {first[1]:.0f} after a minute, {last[1]:.0f} at the end; processes that remain: {remaining}")
     ok = last[0] <= max(first[0] * 1.05, first[0] + 4) and last[1] <= first[1] and remaining == 0
     print(f"soak: worst ratio {last[0] / first[0]:.3f} (target 1.05){'' if ok else ', missed'}")

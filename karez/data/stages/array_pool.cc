@@ -11,9 +11,24 @@ namespace karez::data {
 
 struct ArrayPool::State {
   explicit State(std::size_t most) : max_idle(most) {}
-  const std::size_t max_idle;  // blocks; the one that has been idle for longest is freed first
+
+  // Counts an allocation. Returns the blocks that none of the last allocations has needed, to be freed.
+  std::vector<std::unique_ptr<Memory>> unneeded() {
+    fewest_idle = std::min(fewest_idle, idle.size());
+    if (++allocations % window != 0) return {};
+    const auto end = idle.begin() + static_cast<std::ptrdiff_t>(fewest_idle);
+    std::vector<std::unique_ptr<Memory>> out(std::move_iterator(idle.begin()), std::move_iterator(end));
+    idle.erase(idle.begin(), end);
+    fewest_idle = idle.size();
+    return out;
+  }
+
+  static constexpr std::int64_t window = 64;  // allocations
+  const std::size_t max_idle;                 // blocks; the one that has been idle for longest is freed first
   std::mutex mutex;
   std::vector<std::unique_ptr<Memory>> idle;
+  std::size_t fewest_idle = 0;  // blocks in this window
+  std::int64_t allocations = 0;
   std::int64_t allocated = 0;
 };
 
@@ -22,6 +37,7 @@ ArrayPool::ArrayPool(std::size_t max_idle) : state_(std::make_shared<State>(max_
 HostArray ArrayPool::allocate(TensorType type) {
   const std::int64_t bytes = std::max<std::int64_t>(type.bytes(), 1);
   std::unique_ptr<Memory> block;
+  std::vector<std::unique_ptr<Memory>> unneeded;
   {
     std::lock_guard lock(state_->mutex);
     auto at =
@@ -32,7 +48,9 @@ HostArray ArrayPool::allocate(TensorType type) {
     } else {
       ++state_->allocated;
     }
+    unneeded = state_->unneeded();
   }
+  unneeded.clear();
   if (!block) block = std::make_unique<Memory>(allocate_host(bytes, nullptr));
   std::byte* data = block->data();
   std::shared_ptr<Memory> owner(block.release(), [state = state_](Memory* released) {

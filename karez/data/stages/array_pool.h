@@ -13,7 +13,8 @@ namespace karez::data {
 // May be used by several threads. Arrays may outlive the pool.
 class ArrayPool {
  public:
-  explicit ArrayPool(std::size_t max_idle = 8);  // the number of idle blocks that it keeps
+  // Keeps at most this number of idle blocks, and frees those that the last 64 allocations have not needed.
+  explicit ArrayPool(std::size_t max_idle = 8);
   // An array whose bytes are those of an earlier array of the same size, if there is an idle one, and otherwise zeros.
   HostArray allocate(TensorType type);
   std::int64_t allocated() const;  // blocks allocated so far

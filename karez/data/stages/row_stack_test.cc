@@ -223,6 +223,21 @@ TEST(ArrayPool, OnlyTheGivenNumberOfIdleBlocksIsKept) {
   EXPECT_EQ(pool.allocated(), 4);
 }
 
+TEST(ArrayPool, BlocksThatAreNoLongerNeededAreFreed) {
+  ArrayPool pool;
+  const auto allocate = [&](int count) {
+    std::vector<HostArray> arrays;
+    for (int i = 0; i < count; ++i) arrays.push_back(pool.allocate({DType::f32, {3}}));
+  };
+  allocate(5);
+  for (int i = 0; i < 100; ++i) allocate(2);
+  EXPECT_EQ(pool.allocated(), 5) << "two of the idle blocks are used again";
+  allocate(5);
+  EXPECT_EQ(pool.allocated(), 8) << "the three other blocks were freed";
+  for (int i = 0; i < 10; ++i) allocate(5);
+  EXPECT_EQ(pool.allocated(), 8) << "all blocks were needed in the last allocations";
+}
+
 TEST(RowStack, GivenShapesApplyToTheirFields) {
   const Element pair = element({i64({2}, {1, 2}), i64({1}, {3})});
   const Element batch = padded({pair, pair}, {{3}, {-1}});
