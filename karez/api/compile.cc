@@ -209,14 +209,17 @@ void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signatur
   auto& list = s.plans->list;
   std::erase_if(list, [&](const auto& c) { return c->generation != world.generation; });
   for (const auto& c : list)
-    std::erase_if(c->bodies, [&](std::uint64_t body) { return body == s.number && c->signature == signature; });
+    if (c->data_cores == world.data_cores)
+      std::erase_if(c->bodies, [&](std::uint64_t body) { return body == s.number && c->signature == signature; });
   std::erase_if(list, [](const auto& c) { return c->bodies.empty(); });
   trace.graph = place(std::move(trace.graph), world.tables.ops);
   set_part_layouts(trace.graph, parts, s.options.microbatches,
                    cat("function '", s.options.name, "' (", karez::print(s.where), ")"));
   for (const auto& c : list)
-    if (c->signature == signature && same_program(*c, trace)) return c->bodies.push_back(s.number);
+    if (c->signature == signature && c->data_cores == world.data_cores && same_program(*c, trace))
+      return c->bodies.push_back(s.number);
   auto compiled = compile_traced(s, signature, trace);
+  world.data_threads->restart_measurement();
   auto format = [&](const std::vector<ArgumentSignature>& arguments) {
     return cat("(",
                join(arguments, ", ",
@@ -232,7 +235,8 @@ void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signatur
     return std::find(c->bodies.begin(), c->bodies.end(), s.number) != c->bodies.end();
   };
   const auto previous = std::find_if(list.rbegin(), list.rend(), has_this_body);
-  if (previous != list.rend() && !std::exchange(s.plans->recompile_reported, true))
+  if (previous != list.rend() && (*previous)->signature != signature &&
+      !std::exchange(s.plans->recompile_reported, true))
     note(LogLevel::warning, karez::print(s.where), ": function '", s.options.name,
          "' is compiled again: it was called with ", format(signature), ", previously with ",
          format((*previous)->signature), "; this warning appears once, and ", s.options.keep, " signatures are kept");
@@ -242,10 +246,15 @@ void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signatur
 
 std::optional<Future> Function::launch_compiled(State& s, const std::vector<ArgumentSignature>& signature,
                                                 const std::vector<Argument>& arguments) {
-  WorldLock lock(*s.mesh.world);
+  WorldState& world = *s.mesh.world;
+  WorldLock lock(world);
   auto& list = s.plans->list;
+  world.update_data_cores();
+  if (world.options.data_cores == data::automatic && !world.data_threads->tries_cores() && !is_expression(s.mesh))
+    std::erase_if(list, [&](const auto& c) { return c->data_cores != world.data_cores; });  // they need memory
   auto match = std::find_if(list.begin(), list.end(), [&](const auto& c) {
-    return c->signature == signature && c->generation == s.mesh.world->generation &&
+    return c->signature == signature && c->generation == world.generation &&
+           (c->data_cores == world.data_cores || is_expression(s.mesh)) &&
            std::find(c->bodies.begin(), c->bodies.end(), s.number) != c->bodies.end();
   });
   if (match == list.end()) return std::nullopt;
@@ -279,6 +288,7 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   auto out = std::make_shared<CompiledProgram>();
   out->signature = signature;
   out->generation = world.generation;
+  out->data_cores = world.data_cores;
   out->bodies = {s.number};
   for (const Parameter& parameter : trace.parameters()) out->parameters.push_back(parameter.identity());
   out->scalars = trace.host_scalars();

@@ -10,15 +10,20 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <mutex>
+#include <optional>
+#include <set>
 #include <thread>
 
 #include "karez/api/ranks/test_ranks.h"
+#include "karez/api/state/world_state.h"
 #include "karez/device/cpu_budget.h"
 #include "karez/karez.h"
 
 namespace karez {
 namespace {
 
+using namespace std::chrono_literals;
 using data::Element;
 using testing::HasSubstr;
 
@@ -228,6 +233,56 @@ TEST(DataCores, KernelsLeaveTheseCoresAlone) {
   auto product = compile(world.mesh(), [](Tensor x) { return matmul(x, x); });
   product(HostArray(TensorType{DType::f32, {512, 512}})).wait();
   EXPECT_THAT(product.plan_text(), testing::Not(HasSubstr(" team "))) << "each call has one thread";
+}
+
+TEST(DataCores, AutomaticNumbersNeedOneRank) {
+  for (const std::string& error :
+       errors_by_rank(2, [](const Ranks& job) { World({.data_cores = data::automatic, .ranks = job}); }))
+    EXPECT_THAT(error, HasSubstr("automatic data_cores need a world of one rank, got 2 ranks; give a number"));
+}
+
+// Whichever number is chosen, the plan and the cores of the data threads are those of this number.
+TEST(DataCores, AutomaticNumbersAreChosenWhileTheProgramReads) {
+  const std::vector<int> all = device::cpu_budget().cpus;
+  const int cores = device::cpu_budget().cores;
+  World world({.data_cores = data::automatic});
+  auto step = compile(world.mesh(), [](Tensor x, Tensor m) { return matmul(m, m) * sum(x, {0}); });
+  HostArray matrix(TensorType{DType::f32, {128, 128}});
+  for (std::size_t i = 0; i < matrix.data<float>().size(); ++i) matrix.data<float>()[i] = static_cast<float>(i % 7);
+  std::mutex mutex;
+  std::vector<int> cpus;  // of the last act
+  DataIterator iterator = world.iterate(data::range(1'000'000)
+                                            .map(
+                                                [&](const Element&) {
+                                                  const auto end = std::chrono::steady_clock::now() + 2ms;
+                                                  while (std::chrono::steady_clock::now() < end) continue;
+                                                  const std::vector<int> now = device::cpu_budget().cpus;
+                                                  std::lock_guard lock(mutex);
+                                                  cpus = now;
+                                                  return data::element(HostArray::of<float>({3}, {1, 2, 3}));
+                                                },
+                                                {2})
+                                            .prefetch(2));
+  const WorldState& state = *world.mesh().world;
+  std::optional<HostArray> first;
+  std::set<int> numbers;
+  const auto end = std::chrono::steady_clock::now() + 60s;
+  for (int settled_steps = 0; settled_steps < 50 && std::chrono::steady_clock::now() < end;) {
+    const HostArray result = step(data::array_of(*iterator.next()), matrix).value().read();
+    if (!first) first = result;
+    ASSERT_THAT(result.data<float>(), testing::Pointwise(testing::FloatEq(), first->data<float>()));
+    numbers.insert(state.data_cores);
+    if (!state.data_threads->tries_cores()) ++settled_steps;
+  }
+  EXPECT_FALSE(state.data_threads->tries_cores());
+  EXPECT_THAT(numbers, testing::Contains(0));
+  if (cores == 1) return;
+  EXPECT_THAT(numbers, testing::Contains(1)) << iterator.explain();
+  const int chosen = state.data_cores;
+  EXPECT_THAT(iterator.explain(), HasSubstr(cat("data_cores ", chosen, " of ", cores, ", chosen automatically: ")));
+  EXPECT_EQ(state.compile_options(graph::Graph()).team, cores - chosen);
+  std::lock_guard lock(mutex);
+  EXPECT_EQ(cpus, chosen == 0 ? all : std::vector<int>(all.end() - chosen, all.end()));
 }
 
 }  // namespace

@@ -50,7 +50,9 @@ struct WorldOptions {
   int team = 0;
   // The number of cores that kernels leave to the stages of data sets (World::iterate); kernels use at least one core.
   // The threads of stages run only on these cores, or on any core if the number is 0. The last bits of results depend
-  // on this number.
+  // on this number. With data::automatic, it is chosen while the program reads elements for its calls: for some
+  // seconds, calls use plans for other numbers, and then those with which most elements are read. This needs a world of
+  // one rank and the automatic `team`.
   int data_cores = 0;
   // The maximum number of calls that run at the same time, up to 1024. A further call waits until a running call ends,
   // whether or not the results of that call are read.
@@ -80,6 +82,9 @@ struct WorldOptions {
   // A function that a waiting or planning thread calls about twenty times a second; if the function throws, only that
   // wait or that planning ends, with this exception.
   std::function<void()> while_waiting = {};
+  // Calls its argument, which ends the threads of data sets when nothing refers to the world any more. It may release a
+  // lock that their functions need.
+  std::function<void(const std::function<void()>&)> while_ending = {};
   // Fill unused memory with a pattern that no correct plan reads; by default only in test builds.
   std::optional<bool> poison = {};
   // By default, the rank that the launcher assigned to this process (docs/distributed.md), or a world of one rank if

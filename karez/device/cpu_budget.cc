@@ -9,8 +9,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <system_error>
 
 #include "karez/base/error.h"
 #include "karez/base/text.h"
@@ -99,14 +102,30 @@ CpuBudget cpu_budget(const std::string& root) {
   return budget;
 }
 
-bool bind_to_cpus(std::span<const int> cpus) {
+namespace {
+
+bool bind_thread(pid_t thread, std::span<const int> cpus) {
   cpu_set_t set;
   CPU_ZERO(&set);
   for (int cpu : cpus) {
     if (cpu < 0 || cpu >= CPU_SETSIZE) return false;
     CPU_SET(cpu, &set);
   }
-  return sched_setaffinity(0, sizeof(set), &set) == 0;
+  return sched_setaffinity(thread, sizeof(set), &set) == 0;
+}
+
+}  // namespace
+
+bool bind_to_cpus(std::span<const int> cpus) { return bind_thread(0, cpus); }
+
+bool bind_process_to_cpus(int process, std::span<const int> cpus) {
+  bool bound = false;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(cat("/proc/", process, "/task"), error)) {
+    // A thread that has ended meanwhile is not an error.
+    bound |= bind_thread(static_cast<pid_t>(std::atoi(entry.path().filename().c_str())), cpus);
+  }
+  return bound && !error;
 }
 
 // On Linux each thread has a nice value of its own, and the main thread has the number of the process.

@@ -26,6 +26,9 @@ double parse_cpu_max(std::string_view text);
 // Binds the calling thread to these CPUs: it may run on any of them. Returns whether the system accepted the binding.
 bool bind_to_cpus(std::span<const int> cpus);
 
+// The same for all threads of a process.
+bool bind_process_to_cpus(int process, std::span<const int> cpus);
+
 // Gives the calling thread a nice value that is 5 above that of the process's main thread (at most 19), so that threads
 // of the main thread's priority run first where both need a core. Threads that it starts later inherit the value.
 // Without effect under real-time policies.

@@ -1,11 +1,14 @@
 // Tests of the device component: the CPU budget, memory with its counters, poison, the CPU device and host arrays.
 #include <gtest/gtest.h>
 #include <malloc.h>
+#include <sched.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <csignal>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -85,6 +88,31 @@ TEST(CpuBudget, ABoundThreadHasOnlyItsCpus) {
     EXPECT_FALSE(bind_to_cpus(std::vector<int>{1 << 20}));
   }).join();
   EXPECT_EQ(static_cast<int>(cpu_budget().cpus.size()), count_before) << "the other threads must keep their CPUs";
+}
+
+TEST(CpuBudget, AllThreadsOfAProcessAreBound) {
+  const std::vector<int> all = cpu_budget().cpus, last = {all.back()};
+  const pid_t child = fork();
+  if (child == 0) {
+    for (;;) pause();
+  }
+  const auto cpus_of_child = [&] {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    EXPECT_EQ(sched_getaffinity(child, sizeof set, &set), 0);
+    std::vector<int> out;
+    for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+      if (CPU_ISSET(cpu, &set)) out.push_back(cpu);
+    return out;
+  };
+  EXPECT_TRUE(bind_process_to_cpus(child, last));
+  EXPECT_EQ(cpus_of_child(), last);
+  EXPECT_TRUE(bind_process_to_cpus(child, all));
+  EXPECT_EQ(cpus_of_child(), all);
+  EXPECT_FALSE(bind_process_to_cpus(child, std::vector<int>{-1}));
+  kill(child, SIGKILL);
+  waitpid(child, nullptr, 0);
+  EXPECT_FALSE(bind_process_to_cpus(child, all)) << "it has ended";
 }
 
 int nice_of_thread() { return getpriority(PRIO_PROCESS, static_cast<id_t>(gettid())); }

@@ -33,7 +33,7 @@ def init(
     *,
     workers: int = 0,
     team: int = 0,
-    data_cores: int = 0,
+    data_cores: int | str = 0,
     in_flight: int = 4,
     memory: int = 0,
     check_nan: bool = False,
@@ -48,7 +48,9 @@ def init(
 
     workers: the number of threads that serve the devices; 0 means one for each device, at most the number of cores.
     team: the number of threads that execute one kernel call; 0 means the number of cores per worker.
-    data_cores: the number of cores that kernels leave to the stages of data sets.
+    data_cores: the number of cores that kernels leave to the stages of data sets. "auto": several numbers are tried for
+        some seconds while the program reads a data set for its calls, and the best one is kept. Compiled functions are
+        compiled again for each number, and the last bits of results depend on it.
     in_flight: the maximum number of calls that run at the same time.
     memory: the maximum number of bytes on each device that one plan may use, together with the elements of data sets
         that are being read (docs/data.md, Memory); 0 means no limit.
@@ -66,7 +68,7 @@ def init(
         options = [
             workers,
             team,
-            data_cores,
+            _number_of_data_cores(data_cores),
             in_flight,
             memory,
             check_nan,
@@ -95,6 +97,16 @@ def init(
     return _default
 
 
+def _number_of_data_cores(data_cores: int | str) -> int:
+    if isinstance(data_cores, str):
+        if data_cores != "auto":
+            raise UserError(f'karez.init: data_cores must be a number or "auto", got {data_cores!r}')
+        return int(_core.automatic)
+    if data_cores < 0:
+        raise UserError(f'karez.init: data_cores must be at least 0 or "auto", got {data_cores}')
+    return data_cores
+
+
 def _default_options() -> list[Any]:
     """The defaults of all options of `init` except devices and seed."""
     return [option.default for option in list(inspect.signature(init).parameters.values())[2:]]
@@ -111,7 +123,7 @@ def _make(devices: int, seed: Any, options: Any) -> None:
     if seed is not None:
         _seed = seed
     _default = _core.make_world(devices, _seed, *options)
-    _data_cores = options[2]
+    _data_cores = max(options[2], 0)
     _devices = devices if devices != 1 or _default.ranks == 1 else int(os.environ.get("KAREZ_DEVICES", 1))
 
 

@@ -158,6 +158,7 @@ WorkerPool::Outcome WorkerPool::exchange(std::span<GroupItem> items, std::uint8_
             const double ns = static_cast<double>(reply.nanoseconds);
             data::remote_time().ns += ns;
             data::remote_time().cpu_ns += ns * 1e-6 * reply.cpu;
+            data::remote_time().process = lane.process->pid();
             const double one = ns / static_cast<double>(items.size());
             mean_ns_ = mean_ns_ >= 1e9 ? one : mean_ns_ + (one - mean_ns_) / 16;
           }

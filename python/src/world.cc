@@ -45,6 +45,11 @@ std::shared_ptr<World> make_world(int devices, std::uint64_t seed, int workers, 
   options.peer_timeout = peer_timeout;
   options.check_inputs = input_check_from(check_inputs);
   options.while_waiting = check_signals;
+  options.while_ending = [](const std::function<void()>& end) {
+    if (Py_IsInitialized() == 0 || PyGILState_Check() == 0) return end();
+    GilRelease waiting;
+    end();
+  };
   GilRelease without_gil;
   return {new World(std::move(options)), [](World* world) {
             GilRelease waiting;

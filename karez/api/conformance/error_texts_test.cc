@@ -57,6 +57,8 @@ TEST(ErrorTexts, Meshes) {
       {"no error", [&] { limited.mesh("data=8"); }},
       {"World: data_cores must be from 0 to 1024, got -1", [] { World({.data_cores = -1}); }},
       {"World: data_cores must be from 0 to 1024, got 1025", [] { World({.data_cores = 1025}); }},
+      {"World: automatic data_cores change the number of threads of kernels, so team must be 0, got 2",
+       [] { World({.team = 2, .data_cores = data::automatic}); }},
       {"World: memory must be at least 0 (0 means no limit), got -1", [] { World({.memory = -1}); }},
       {"World: workers must be at least 0 (0 chooses the number automatically), got -1",
        [] { World({.workers = -1}); }},

@@ -48,6 +48,11 @@ TEST(OptionEffects, OptionsOfTheWorldReachTheSession) {
   EXPECT_EQ(defaults.in_flight, 4);
   EXPECT_FALSE(defaults.check_nan);
   EXPECT_FALSE(defaults.while_waiting);
+  bool ended = false;
+  {
+    World ending({.while_ending = [&](const std::function<void()>& end) { end(), ended = true; }});
+  }
+  EXPECT_TRUE(ended);
   EXPECT_EQ(defaults.spin_microseconds, SessionOptions().spin_microseconds);
   EXPECT_FALSE(session_of({.poison = false}).poison);
 }

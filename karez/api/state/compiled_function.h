@@ -66,6 +66,7 @@ struct Function::CompiledProgram {
   std::vector<PlanInput> plan_inputs;         // set with `ready`, in the order of the inputs in the session
   std::unique_ptr<SessionPlan> session_plan;  // set together with `ready`; null if this rank has no actors
   int generation = 0;
+  int data_cores = 0;                    // that its kernels leave to data sets
   mutable int calls = 0;                 // number of calls, equal on all ranks
   mutable runtime::LaunchStalls stalls;  // of the launches that read arrays of the host
 };

@@ -38,8 +38,10 @@ WorldOptions checked(WorldOptions options) {
             "KAREZ_CHECK_INPUTS must be off, sampled or full, got '", word, "'");
     options.check_inputs = word == "off" ? InputCheck::off : word == "full" ? InputCheck::full : InputCheck::sampled;
   }
-  require(options.data_cores >= 0 && options.data_cores <= 1024, "World: data_cores must be from 0 to 1024, got ",
-          options.data_cores);
+  require((options.data_cores >= 0 && options.data_cores <= 1024) || options.data_cores == data::automatic,
+          "World: data_cores must be from 0 to 1024, got ", options.data_cores);
+  require(options.data_cores != data::automatic || options.team == 0,
+          "World: automatic data_cores change the number of threads of kernels, so team must be 0, got ", options.team);
   require(options.team >= 0 && options.team <= 1024,
           "World: team must be from 0 to 1024 (0 chooses the number automatically), got ", options.team);
   return options;
@@ -69,15 +71,14 @@ SessionOptions session_options(const WorldOptions& options, const WorldRanks& ra
 }
 
 // The CPUs of this rank's data threads.
-std::vector<int> data_cpus(const WorldOptions& options, const WorldRanks& ranks,
-                           const CommonSettings& common_settings) {
+std::vector<int> data_cpus(int data_cores, const WorldRanks& ranks, const CommonSettings& common_settings) {
   const std::vector<int>& hosts = common_settings.topology.hosts;  // by rank
   const auto rank = static_cast<std::size_t>(ranks.rank());
   const bool has_hosts = rank < hosts.size();
   const auto lower = has_hosts ? std::count(hosts.begin(), hosts.begin() + ranks.rank(), hosts[rank]) : 0;
   const auto all = has_hosts ? std::count(hosts.begin(), hosts.end(), hosts[rank]) : 1;
-  return device::data_cpus(device::cpu_budget().cpus, common_settings.cores, options.data_cores,
-                           static_cast<int>(lower), static_cast<int>(all));
+  return device::data_cpus(device::cpu_budget().cpus, common_settings.cores, data_cores, static_cast<int>(lower),
+                           static_cast<int>(all));
 }
 
 // Appends the user's rows to the built-in rows. A duplicate name is an error that says which row has the name; the
@@ -120,10 +121,22 @@ WorldState::WorldState(WorldOptions requested_options)
       common_settings(ranks.agree(options, costs_of(options, ranks.rank()), library_versions())),
       tables(make_tables(options, common_settings)),
       plans(cache_path(), !options.ops.empty() || !options.kernels.empty()),
-      data_threads(std::make_shared<runtime::DataThreads>(256, data_cpus(options, ranks, common_settings),
-                                                          options.data_cores > 0 ? 0 : common_settings.cores)),
+      data_cores(std::max(options.data_cores, 0)),
+      data_threads(std::make_shared<runtime::DataThreads>(256, data_cpus(data_cores, ranks, common_settings),
+                                                          data_cores > 0 ? 0 : common_settings.cores)),
       session(session_options(options, ranks, common_settings, *data_threads), tables.kernels) {
+  if (options.data_cores == data::automatic) {
+    require(ranks.alone(), "World: automatic data_cores need a world of one rank, got ", ranks.ranks(),
+            " ranks; give a number");
+    data_threads->choose_cores(common_settings.cores);
+  }
   begin_environment_profile(*this);
+}
+
+WorldState::~WorldState() {
+  const auto end = [this] { data_threads->end(); };
+  if (options.while_ending) options.while_ending(end);
+  else end();
 }
 
 void WorldState::grow_to(int devices) {
@@ -148,12 +161,18 @@ int max_devices_per_rank(const Graph& graph) {
 
 }  // namespace
 
+void WorldState::update_data_cores() {
+  if (options.data_cores != data::automatic || data_threads->wanted_cores() == data_cores) return;
+  data_cores = data_threads->wanted_cores();
+  data_threads->set_cores(data_cpus(data_cores, ranks, common_settings), data_cores > 0 ? 0 : common_settings.cores);
+}
+
 CostTable WorldState::act_costs(const Graph& graph, int team) const {
   return with_class_costs(tables.costs.with_threads(team, 1), graph.meshes, common_settings.topology);
 }
 
 CompileOptions WorldState::compile_options(const Graph& graph) const {
-  const int devices = max_devices_per_rank(graph), cores = std::max(1, common_settings.cores - options.data_cores);
+  const int devices = max_devices_per_rank(graph), cores = std::max(1, common_settings.cores - data_cores);
   CompileOptions out;
   out.rank = ranks.rank();
   out.world = ranks.ranks();

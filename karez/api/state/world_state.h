@@ -40,7 +40,7 @@ struct GatherPlan {
 
 struct WorldState : std::enable_shared_from_this<WorldState> {
   explicit WorldState(WorldOptions requested_options);
-  ~WorldState() { data_threads->end(); }  // closes iterators that still exist
+  ~WorldState();  // closes iterators that still exist
 
   const SitesReference sites;
   WorldOptions options;
@@ -60,6 +60,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   // The bytes that elements of data sets may occupy on a rank, as known when the last program was compiled; if memory
   // is limited, the largest number of all ranks, so that all of them make the same plan.
   std::int64_t data_bytes = 0;
+
+  int data_cores;  // that kernels of plans leave to data sets; constant unless WorldOptions::data_cores is automatic
 
   std::mutex mutex;                             // locked by WorldLock
   std::atomic<std::thread::id> holder{};        // the thread that holds the mutex
@@ -87,6 +89,8 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   // Clears the world, and recovers from a failure if `failed` is true. With several ranks, all of them must call
   // restart; they continue together.
   void restart(bool failed);
+
+  void update_data_cores();  // if another number has been chosen automatically
 
   void on_owner_destroyed();  // called on the thread that destroys the owner, with or without the lock
 

@@ -13,9 +13,11 @@ bool in_stage();
 // The id of the process for whose result the calling thread waits; 0: none. Another thread may read it for a report.
 std::atomic<int>& awaited_process();
 
-// The time of functions that other processes have executed for the calling thread, and how long they computed.
+// The time of functions that other processes have executed for the calling thread, how long they computed, and the id
+// of the last of these processes.
 struct RemoteTime {
   double ns = 0, cpu_ns = 0;
+  int process = 0;
 };
 RemoteTime& remote_time();
 

@@ -34,6 +34,8 @@ class StreamTuner {
   // again.
   bool wants_other_actors() const { return wants_other_actors_; }
 
+  void set_cores(int cores) { tuner_.set_cores(cores); }
+
   const Tuner& tuner() const { return tuner_; }
   // A line for each unit: "actor 2: lanes 3 ...".
   std::string text() const;

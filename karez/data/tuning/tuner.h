@@ -66,6 +66,8 @@ class Tuner {
   // Chooses numbers after a period of this many seconds. Returns whether one of them has changed.
   bool step(double seconds, std::span<const UnitTimes> times);
 
+  void set_cores(int cores) { limits_.cores = cores; }  // at least 1
+
   const std::vector<TunedUnit>& units() const { return units_; }
   int lanes(std::size_t unit) const { return states_[unit].lanes; }
   int slots(std::size_t unit) const { return states_[unit].slots; }  // of each stage of the unit

@@ -34,11 +34,11 @@ thread_local ThreadSwitches thread_switches;
 
 DataThreads::DataThreads(int limit, std::vector<int> cpus, int cores, double wake_ns)
     : limit_(limit),
+      all_cpus_(device::cpu_budget().cpus),
       cpus_(std::move(cpus)),
       wake_ns_(wake_ns),
       has_cores_(device::cpu_budget().cores > 1) {
-  if (cores == 0) cores = cpus_.empty() ? device::cpu_budget().cores : static_cast<int>(cpus_.size());
-  core_budget_.cores = 1000 * cores;
+  set_budget(cores);
   watch_forks();
   require(limit >= 0 && limit <= 1024, "the limit of data threads must be between 0 and 1024, got ", limit);
 }
@@ -84,9 +84,9 @@ std::shared_ptr<ServedStream> DataThreads::serve(StageTree tree) {
   check_process();
   auto stream =
       std::make_shared<ServedStream>(std::move(tree), static_cast<std::int64_t>(wake_ns_ / scale_.ns_per_tick()));
-  stream->own_cores = !cpus_.empty();
-  stream->tune(core_budget_, limit_, wake_ns_ * 1e-9);
   std::lock_guard lock(mutex_);
+  stream->own_cores = !cpus_.empty() || core_tuner_;
+  stream->tune(core_budget_, limit_, wake_ns_ * 1e-9);
   require(!stop_, "the world has ended, so no data set can be read in it");
   streams_.push_back(stream);
   lanes_ += stream->lanes;
@@ -169,6 +169,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
   if (current_stream == nullptr) {
     warning = note_read(*stream, now, idle < 0 ? 0 : idle_clock_->idle(now) - idle, idle_clock_->launches());
     stalls_of_launch_.add(stream->stalls.counted());
+    note_launch_read(now);
     if (!logs_.empty() && stream->stalls.counted() > 0) log_stall(*stream, now);
   }
   dropped.swap(stream->machine->dropped());
@@ -188,6 +189,7 @@ void DataThreads::close(const std::shared_ptr<ServedStream>& stream, bool wait,
   if (!stream->closed) {
     stream->closed = true;
     stream->machine->cancel();
+    if (core_tuner_) ended_computing_ += computing(*stream, seconds_per_tick());
     if (stream->running == 0) lanes_ -= stream->lanes;
     streams_.erase(std::remove(streams_.begin(), streams_.end(), stream), streams_.end());
     stream->notify_all();
@@ -216,11 +218,15 @@ void DataThreads::run(int number) {
   note_session_thread();
   current_thread = number;
   prctl(PR_SET_NAME, cat("karez-data-", number).c_str());
-  if (!cpus_.empty() && !device::bind_to_cpus(cpus_) && number == 1)
-    base::note(base::LogLevel::warning, "the system does not let data threads run on the cores ", join(cpus_, ", "),
-               " alone; they run on any core");
   device::lower_priority();
   Lock lock(mutex_);
+  if (!bind_thread() && number == 1) {
+    const std::string cores = join(cpus_, ", ");
+    lock.unlock();
+    base::note(base::LogLevel::warning, "the system does not let data threads run on the cores ", cores,
+               " alone; they run on any core");
+    lock.lock();
+  }
   while (!stop_) {
     if (execute_one(lock)) continue;
     notify();
@@ -248,6 +254,7 @@ bool DataThreads::execute_one(Lock& lock) {
 
 bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
   if (stream.closed) return false;
+  if (current_thread > 0) bind_thread();
   StageMachine& machine = *stream.machine;
   plan::StageId ready;
   for (plan::StageId id : machine.graph().stages.ids())
@@ -298,6 +305,7 @@ bool DataThreads::execute_one(ServedStream& stream, Lock& lock) {
     thread_switches.update();
   }
   if (label && !logs_.empty()) log_act({label, current_thread, current_thread_id, begin, end}, group);
+  if (remote.process != 0 && cpus_version_ > 0) bind_process(remote.process);
   --stream.running, acts_ += group.size();
   if (group[0].act.kind == plan::StageAct::Kind::element) {
     stream.times[static_cast<std::size_t>(ready.index)].acts += end - begin;

@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,6 +15,7 @@
 
 #include "karez/data/dataset.h"
 #include "karez/data/stages/stage_machine.h"
+#include "karez/data/tuning/data_core_tuner.h"
 #include "karez/runtime/idle_clock.h"
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/profile/stage_log.h"
@@ -70,6 +72,16 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   void add_log(const std::shared_ptr<StageLog>& log);
   void remove_log(const std::shared_ptr<StageLog>& log);
   StallsOfLaunch& stalls_of_launch() { return stalls_of_launch_; }
+  // Choose the number of cores that kernels leave to stages while the program reads elements for its launches.
+  // `wanted_cores` is the number, at first 0, out of these cores of the process; the caller makes plans that leave so
+  // many and calls `set_cores`. Call `restart_measurement` if something other than the program's steps took time.
+  void choose_cores(int cores);
+  int wanted_cores() const { return wanted_cores_.load(std::memory_order_relaxed); }
+  bool tries_cores() const { return tries_cores_.load(std::memory_order_relaxed); }  // the number may change soon
+  void restart_measurement();
+  // From now on, data threads and worker processes run only on these CPUs unless the list is empty; `cores` as for the
+  // constructor.
+  void set_cores(std::vector<int> cpus, int cores);
   double seconds_per_tick() const { return scale_.ns_per_tick() * 1e-9; }
   // Closes all streams, and ends the threads. If the act of a thread does not end within this time, the thread goes on
   // with it, and this object is never destroyed.
@@ -99,6 +111,14 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   void spin(Lock& lock);
   template <class Done> bool spin(SpinPolicy& policy, Lock& lock, Done&& done);
   void run(int number);
+  // Need mutex_.
+  void set_budget(int cores);
+  // Bind the calling data thread, or a worker process, if the CPUs have changed. Returns whether the system has allowed
+  // it.
+  bool bind_thread();
+  void bind_process(int process);
+  void note_launch_read(std::int64_t now);
+  static double computing(const ServedStream& stream, double seconds_per_tick);  // seconds
   // Add to the logs of profiles. Need mutex_.
   void log_act(StageSpan span, const std::vector<StageExecution>& group);
   void log_stall(ServedStream& stream, std::int64_t now);
@@ -108,7 +128,15 @@ class DataThreads : public std::enable_shared_from_this<DataThreads> {
   std::vector<std::shared_ptr<ServedStream>> streams_;
   std::size_t next_stream_ = 0;  // the stream that is served next, so that none waits for long
   const int limit_;
-  const std::vector<int> cpus_;
+  const std::vector<int> all_cpus_;  // of the process
+  std::vector<int> cpus_;
+  int cpus_version_ = 0;                     // increased by `set_cores`
+  std::map<int, int> processes_ = {};        // worker processes: the version of the CPUs to which they are bound
+  std::optional<DataCoreTuner> core_tuner_;  // see `choose_cores`
+  std::atomic<int> wanted_cores_ = 0;
+  std::atomic<bool> tries_cores_ = false;
+  std::int64_t noted_launches_ = 0;
+  double ended_computing_ = 0;  // seconds for which stages of closed streams used cores
   CoreBudget core_budget_;
   const double wake_ns_;
   const bool has_cores_;  // a thread may poll while another one works

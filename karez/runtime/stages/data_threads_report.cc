@@ -41,7 +41,7 @@ std::string DataThreads::explain(const ServedStream& stream, const StreamStateRe
     stage.cpu = stream.cpu[static_cast<std::size_t>(id.index)].share();
   }
   if (stream.tuner) report.numbers = stream.tuner->text();
-  return cat(data::explain(machine.tree(), &report),
+  return cat(data::explain(machine.tree(), &report), core_tuner_ ? cat(core_tuner_->text(), "\n") : "",
              idle_clock_->launches() > 0 ? stalls_text(stream, report, seconds_per_tick(), now) : "");
 }
 
