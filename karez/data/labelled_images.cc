@@ -1,11 +1,10 @@
 // Reads IDX files of images and labels; an image is normalised when its element or its batch is read.
 #include "karez/data/labelled_images.h"
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <filesystem>
 
+#include "karez/data/highway_bytes.h"
 #include "karez/data/idx.h"
 #include "karez/data/stages/array_pool.h"
 #include "karez/data/stages/dataset_node.h"
@@ -39,10 +38,8 @@ class LabelledImagesNode : public DatasetNode {
       : DatasetNode({}),
         images_(std::move(images)),
         labels_(std::move(labels)),
-        name_(std::move(name)) {
-    for (std::size_t grey = 0; grey < values_.size(); ++grey)
-      values_[grey] = (static_cast<float>(grey) / 255.0f - options.mean) / options.deviation;
-  }
+        name_(std::move(name)),
+        normalisation_(options.mean, options.deviation) {}
   std::string name() const override { return name_; }
   std::unique_ptr<StageBody> make_body() const override { return nullptr; }
   std::optional<std::int64_t> size() const override { return images_.shape[0]; }
@@ -74,8 +71,7 @@ class LabelledImagesNode : public DatasetNode {
     for (std::int64_t at = 0; at < height() * width(); at += 64) __builtin_prefetch(image(index) + at);
   }
   void normalise(std::int64_t index, float* to) const {
-    const std::uint8_t* from = image(index);
-    std::transform(from, from + height() * width(), to, [this](std::uint8_t grey) { return values_[grey]; });
+    normalisation_.apply(std::span(image(index), static_cast<std::size_t>(height() * width())), to);
   }
   Element pair(HostArray image, HostArray label, std::int64_t epoch, std::int64_t index) const {
     Element out;
@@ -91,8 +87,8 @@ class LabelledImagesNode : public DatasetNode {
   const Rows labels_;
   const std::string name_;
   const StructureRef structure_ = tuple_structure({leaf_structure(), leaf_structure()});
-  std::array<float, 256> values_ = {};  // by grey level
-  mutable ArrayPool pool_{512};         // of the images of elements, many of which exist at the same time
+  const ByteNormalisation normalisation_;
+  mutable ArrayPool pool_{512};  // of the images of elements, many of which exist at the same time
 };
 
 }  // namespace
