@@ -52,9 +52,15 @@ int run_alone(const std::vector<std::string>& words) {
   arguments.push_back(nullptr);
   int pipe_ends[2];
   require(pipe2(pipe_ends, O_CLOEXEC) == 0, "cannot create a pipe: ", std::strerror(errno));
+  sigset_t signals, before;  // they wait until this process handles them, while the program may run already
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGTERM);
+  sigprocmask(SIG_BLOCK, &signals, &before);
   const pid_t process = fork();
   require(process >= 0, "cannot start a process: ", std::strerror(errno));
   if (process == 0) {
+    sigprocmask(SIG_SETMASK, &before, nullptr);
     execvp(arguments[0], arguments.data());
     const int error = errno;
     if (write(pipe_ends[1], &error, sizeof error) < 0) _exit(126);
@@ -64,6 +70,7 @@ int run_alone(const std::vector<std::string>& words) {
   child = process;
   std::signal(SIGINT, SIG_IGN);  // the terminal sends it to the program, too
   std::signal(SIGTERM, [](int signal) { kill(child, signal); });
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   int error = 0, status = 0;
   const bool started = read(pipe_ends[0], &error, sizeof error) <= 0;
   close(pipe_ends[0]);
