@@ -89,7 +89,7 @@ class Body {
 // repeated.
 constexpr const char* file_begin =
     R"(// GENERATED SOURCE: Highway kernels for every expression of karez/ops/pointwise.cc; written by tools/generate_pointwise.cc.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/pointwise_generated.cc"

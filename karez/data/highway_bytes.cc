@@ -2,10 +2,7 @@
 // together, so vectors multiply by the reciprocal and correct the quotient by its remainder (P. Markstein,
 // "Computation of elementary functions on the IBM RISC System/6000 processor", 1990). Whether the result is that of the
 // division for each byte is tested when the function is made.
-#include <hwy/detect_targets.h>
-
-#undef HWY_DISABLED_TARGETS
-#define HWY_DISABLED_TARGETS (HWY_SSSE3 | HWY_SSE4 | HWY_AVX3_DL)
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/data/highway_bytes.cc"

@@ -2,11 +2,12 @@
 #include "karez/data/highway_bytes.h"
 
 #include <gtest/gtest.h>
-#include <hwy/targets.h>
 
 #include <cstring>
 #include <random>
 #include <vector>
+
+#include "karez/device/test_highway.h"
 
 namespace karez::data {
 namespace {
@@ -20,11 +21,7 @@ TEST(ByteNormalisation, EqualsTheDivisionsBitForBit) {
                          std::uniform_real_distribution<float>(0.01f, 2)(random));
   std::vector<std::uint8_t> bytes(1000);
   for (std::uint8_t& byte : bytes) byte = static_cast<std::uint8_t>(random());
-  const std::int64_t supported = hwy::SupportedTargets();
-  for (std::int64_t target : {std::int64_t{HWY_AVX3}, std::int64_t{HWY_AVX2}, std::int64_t{HWY_SCALAR}}) {
-    if ((supported & target) == 0 && target != HWY_SCALAR) continue;
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();  // otherwise the next call would use the earlier choice
+  device::on_every_instruction_set([&](const char* set) {
     for (const auto& [mean, deviation] : choices) {
       const ByteNormalisation normalisation(mean, deviation);
       for (std::size_t size : {std::size_t{0}, std::size_t{1}, std::size_t{15}, std::size_t{16}, std::size_t{17},
@@ -33,12 +30,10 @@ TEST(ByteNormalisation, EqualsTheDivisionsBitForBit) {
         for (std::size_t i = 0; i < size; ++i) expected[i] = (static_cast<float>(bytes[i]) / 255.0f - mean) / deviation;
         normalisation.apply(std::span(bytes).first(size), out.data());
         ASSERT_EQ(std::memcmp(out.data(), expected.data(), (size + 1) * sizeof(float)), 0)
-            << mean << " " << deviation << " size " << size << " on " << hwy::TargetName(target);
+            << mean << " " << deviation << " size " << size << " on " << set;
       }
     }
-  }
-  hwy::SetSupportedTargetsForTest(0);
-  hwy::GetChosenTarget().DeInit();
+  });
 }
 
 }  // namespace

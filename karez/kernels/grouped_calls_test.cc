@@ -10,8 +10,8 @@
 
 #include "karez/base/test_error.h"
 #include "karez/base/text.h"
+#include "karez/device/test_highway.h"
 #include "karez/kernels/cpu/kernel_bench.h"
-#include "karez/kernels/cpu/test_targets.h"
 #include "karez/kernels/prepare_call.h"
 
 namespace karez::kernels {

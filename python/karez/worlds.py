@@ -98,12 +98,10 @@ def init(
 
 
 def _number_of_data_cores(data_cores: int | str) -> int:
-    if isinstance(data_cores, str):
-        if data_cores != "auto":
-            raise UserError(f'karez.init: data_cores must be a number or "auto", got {data_cores!r}')
+    if data_cores == "auto":
         return int(_core.automatic)
-    if data_cores < 0:
-        raise UserError(f'karez.init: data_cores must be at least 0 or "auto", got {data_cores}')
+    if not isinstance(data_cores, int) or data_cores < 0:
+        raise UserError(f'karez.init: data_cores must be at least 0 or "auto", got {data_cores!r}')
     return data_cores
 
 

@@ -93,7 +93,8 @@ def test_stages_that_hardly_compute_get_no_core():
 @pytest.mark.parametrize(
     "options, error",
     [
-        ({"data_cores": "all"}, "data_cores must be a number or \"auto\", got 'all'"),
+        ({"data_cores": "all"}, "data_cores must be at least 0 or \"auto\", got 'all'"),
+        ({"data_cores": None}, 'data_cores must be at least 0 or "auto", got None'),
         ({"data_cores": -1}, 'data_cores must be at least 0 or "auto", got -1'),
         ({"data_cores": "auto", "team": 2}, "team must be 0, got 2"),
     ],

@@ -8,10 +8,10 @@
 #include <numeric>
 
 #include "karez/base/text.h"
+#include "karez/device/test_highway.h"
 #include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/kernel_bench.h"
 #include "karez/kernels/cpu/test_strides.h"
-#include "karez/kernels/cpu/test_targets.h"
 
 namespace karez::kernels {
 namespace {

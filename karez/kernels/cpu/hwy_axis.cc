@@ -1,5 +1,5 @@
 // Kernels along one axis: arg_max and cumsum.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_axis.cc"

@@ -1,7 +1,7 @@
 // Forward convolution with one input channel (the first layer on grey images) on channels-last data, with vectors along
 // the output channels: 80 GFLOP/s on one core, compared with 43 GFLOP/s with oneDNN. oneDNN is faster with two or more
 // input channels.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_conv.cc"

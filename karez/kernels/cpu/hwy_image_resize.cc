@@ -1,6 +1,6 @@
 // Resizes images of bytes or floats along one dimension. Sums of bytes are integers (resize_weights.h); the products of
 // floats are rounded before they are added, so that the results are the same on all instruction sets.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_image_resize.cc"

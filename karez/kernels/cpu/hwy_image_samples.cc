@@ -1,5 +1,5 @@
 // Moves and normalises the samples of images. The results are those of plain loops, bit for bit.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_image_samples.cc"

@@ -1,6 +1,6 @@
 // Pointwise kernels that compute in f32. Expressions of the op table run generated code. Other expressions, and calls
 // with bf16, f16 or a repeated row or column, run in the interpreter.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_pointwise.cc"

@@ -1,5 +1,5 @@
 // Pointwise kernels that compute in f64, and casts between f32 and f64. All expressions run in the interpreter.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_pointwise_f64.cc"

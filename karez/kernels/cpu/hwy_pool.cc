@@ -1,5 +1,5 @@
 // Max pooling of f32 and its gradient on channels-last data, with vectors along the channels.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_pool.cc"

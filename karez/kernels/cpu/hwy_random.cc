@@ -1,5 +1,5 @@
 // Uniform f32 random numbers: Philox4x32-10 on several counters at once, bit-identical to karez/base/philox.h.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_random.cc"

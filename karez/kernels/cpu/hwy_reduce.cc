@@ -1,7 +1,7 @@
 // Sums, maxima and minima of f32 and f64 tensors. In memory order, the dimensions must be a kept group, a reduced group
 // and a kept group, each of which may be empty; there may be gaps between the elements of the first two groups.
 #include "karez/base/text.h"
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_reduce.cc"

@@ -1,6 +1,6 @@
 // The kernel of row programs, in f32 and f64: softmax, norms and other reductions of rows together with the pointwise
 // operations before and after them.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_row_program.cc"

@@ -1,8 +1,8 @@
 // Compares row programs with one call for each statement, bit by bit, on every instruction set.
 #include <gtest/gtest.h>
 
+#include "karez/device/test_highway.h"
 #include "karez/kernels/cpu/test_row_program.h"
-#include "karez/kernels/cpu/test_targets.h"
 
 namespace karez::kernels {
 namespace {

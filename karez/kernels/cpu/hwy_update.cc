@@ -1,6 +1,6 @@
 // Optimiser steps on any number of f32 tensors in one call, as in PyTorch: SGD with momentum, Adam, and conditional
 // forms of both. They may run in place, and memory bandwidth limits their speed.
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "karez/kernels/cpu/hwy_update.cc"

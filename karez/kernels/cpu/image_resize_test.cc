@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "karez/kernels/cpu/test_targets.h"
+#include "karez/device/test_highway.h"
 
 namespace karez::kernels {
 namespace {

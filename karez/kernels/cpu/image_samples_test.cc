@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "karez/kernels/cpu/test_targets.h"
+#include "karez/device/test_highway.h"
 
 namespace karez::kernels {
 namespace {

@@ -1,7 +1,7 @@
 // Reads the versions of libraries, at run time if possible.
 #include "karez/kernels/cpu/library_versions.h"
 
-#include "karez/kernels/cpu/hwy_targets.h"
+#include "karez/device/highway_targets.h"
 
 #include <gnu/libc-version.h>
 #include <hwy/highway.h>

@@ -15,8 +15,8 @@
 
 #include "karez/base/expr.h"
 #include "karez/device/processor.h"
+#include "karez/device/test_highway.h"
 #include "karez/kernels/cpu/library_versions.h"
-#include "karez/kernels/cpu/test_targets.h"
 
 namespace karez::kernels {
 namespace {

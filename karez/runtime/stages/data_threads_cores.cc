@@ -61,7 +61,8 @@ double DataThreads::computing(const ServedStream& stream, double seconds_per_tic
 }
 
 void DataThreads::note_launch_read(std::int64_t now) {
-  if (!core_tuner_ || std::exchange(noted_launches_, idle_clock_->launches()) == idle_clock_->launches()) return;
+  const std::int64_t launches = idle_clock_->launches();
+  if (!core_tuner_ || std::exchange(noted_launches_, launches) == launches) return;
   double sum = ended_computing_;
   for (const auto& stream : streams_) sum += computing(*stream, seconds_per_tick());
   core_tuner_->note_read(time_of(now), sum);

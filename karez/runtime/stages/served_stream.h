@@ -141,17 +141,17 @@ class ServedStream {
   std::vector<std::shared_ptr<const std::string>> labels;  // by stage; set when they are needed
   std::int64_t element_bytes = 0;                          // of the first element that was read
   std::vector<RunningAct> acts;
-  std::vector<Times> times;         // by stage
-  std::vector<ActCosts> costs;      // by stage
-  std::vector<GroupSize> groups;    // by stage
-  std::vector<CpuShare> cpu;        // by stage
-  StallMonitor stalls;              // of the program's reads
-  std::vector<Ticks> window_ticks;  // by stage: ticks_of when the monitor's window began
-  std::vector<bool> warned;         // by stage: a warning has named it, and the data set has not recovered
-  bool own_cores = false;  // whether data threads have cores that no kernel uses, or get them if that is faster
-  std::string limit;       // of the last warning: limit_text; "" after the data set has recovered
-  int readers = 0;         // threads of the program that wait for an element
-  int waiting = 0;         // the same, and acts of other streams
+  std::vector<Times> times;                     // by stage
+  std::vector<ActCosts> costs;                  // by stage
+  std::vector<GroupSize> groups;                // by stage
+  std::vector<CpuShare> cpu;                    // by stage
+  StallMonitor stalls;                          // of the program's reads
+  std::vector<Ticks> window_ticks;              // by stage: ticks_of when the monitor's window began
+  std::vector<bool> warned;                     // by stage: a warning has named it, and the data set has not recovered
+  bool own_cores = false;                       // whether data threads have cores that no kernel uses, or may get
+  std::string limit;                            // of the last warning: limit_text; "" after the data set has recovered
+  int readers = 0;                              // threads of the program that wait for an element
+  int waiting = 0;                              // the same, and acts of other streams
   std::unique_ptr<StageMachine> machine;        // null after a close
   std::optional<StreamTuner> tuner;             // if numbers of the data set are automatic
   std::atomic<bool> wants_other_actors{false};  // see StreamTuner

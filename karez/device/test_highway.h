@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "karez/kernels/namespace.h"
+#include "karez/device/namespace.h"
 
-namespace karez::kernels {
+namespace karez::device {
 
 // Calls body(name) for "AVX3", "AVX2" and the compiler's baseline, then restores the default choice. Returns the number
 // of instruction sets.
@@ -26,4 +26,4 @@ template <class Body> int on_every_instruction_set(Body&& body) {
   return sets;
 }
 
-}  // namespace karez::kernels
+}  // namespace karez::device
