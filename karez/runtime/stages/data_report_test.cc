@@ -221,35 +221,5 @@ TEST(DataReport, ThreadsRunOnTheirCores) {
   EXPECT_EQ(cpus_of_thread(), all) << "the program's thread is not bound";
 }
 
-TEST(DataReport, ThreadsMoveToOtherCores) {
-  const std::vector<int> all = device::cpu_budget().cpus;
-  DataThreads pool(3);
-  std::atomic<int> number{0}, checked{0};
-  const std::vector<std::vector<int>> choices = {all, {all.back()}, {all.front()}, all};
-  DatasetReader reader(range(1000).map(
-                           [&](const Element& e) {
-                             const int before = number;
-                             const std::vector<int> cpus = device::cpu_budget().cpus;
-                             if (before == number && before >= 0) {
-                               EXPECT_EQ(cpus, choices[static_cast<std::size_t>(before)]);
-                               ++checked;
-                             }
-                             return e;
-                           },
-                           {3}),
-                       pool);
-  reader.start();
-  for (int i = 0; i < 1000; ++i) {
-    if (i > 0 && i % 250 == 0) {
-      const int next = i / 250;
-      number = -1;  // acts that have begun may run on the old cores
-      pool.set_cores(next == 3 ? std::vector<int>{} : choices[static_cast<std::size_t>(next)], 0);
-      number = next;
-    }
-    EXPECT_TRUE(reader.next());
-  }
-  EXPECT_GT(checked, 900);
-}
-
 }  // namespace
 }  // namespace karez::runtime
