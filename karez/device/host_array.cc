@@ -2,9 +2,10 @@
 #include "karez/device/host_array.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <utility>
+
+#include "karez/device/block_cache.h"
 
 namespace karez::device {
 
@@ -23,10 +24,8 @@ HostArray::HostArray(TensorType type) : view_(std::move(type)) {
     bytes_ = std::shared_ptr<std::byte[]>(block, block.get() + ((begin + 63) / 64 * 64 - begin));
     return;
   }
-  auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, bytes));
-  require(ErrorKind::device, memory != nullptr, "out of host memory: ", bytes, " bytes for ", view_);
-  std::memset(memory, 0, bytes);
-  bytes_ = std::shared_ptr<std::byte[]>(memory, [](std::byte* p) { std::free(p); });
+  bytes_ = allocate_shared_bytes(view_.bytes());
+  std::memset(bytes_.get(), 0, bytes);
 }
 
 HostArray::HostArray(TensorType type, std::shared_ptr<std::byte[]> bytes)

@@ -8,6 +8,7 @@
 
 #include "karez/base/error.h"
 #include "karez/data/images/arithmetic.h"
+#include "karez/device/block_cache.h"
 
 namespace karez::data {
 namespace {
@@ -26,8 +27,7 @@ Pixels::Pixels(std::int64_t rows, std::int64_t columns, std::int64_t samples)
     : height(rows),
       width(columns),
       channels(samples),
-      bytes(std::make_shared_for_overwrite<std::byte[]>(
-          static_cast<std::size_t>(checked_mul(checked_mul(rows, columns), samples)))) {}
+      bytes(device::allocate_shared_bytes(checked_mul(checked_mul(rows, columns), samples))) {}
 
 void check_size(std::int64_t height, std::int64_t width, std::int64_t max_pixels, std::string_view name) {
   require(ErrorKind::data, height > 0 && width > 0, name, ": the image has no pixels: its size is ", width, " x ",
