@@ -21,6 +21,7 @@
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/state/variable_initialisation.h"
 #include "karez/api/state/world_state.h"
+#include "karez/api/trace/deferred_reads.h"
 #include "karez/api/trace/expression.h"
 #include "karez/api/trace/index_checks.h"
 #include "karez/api/trace/trace.h"
@@ -41,6 +42,18 @@
 #include "karez/sbp/effective_layout.h"
 
 namespace karez {
+namespace {
+
+// Returns whether the function runs an expression program. The world owns such functions, so they must not keep the
+// world alive: their pointer to the world does not own it.
+bool is_expression(const DeviceMesh& mesh) { return mesh.world.use_count() == 0; }
+
+bool is_unbatched(const FunctionOptions& options, std::size_t argument) {
+  return std::find(options.unbatched.begin(), options.unbatched.end(), static_cast<int>(argument)) !=
+         options.unbatched.end();
+}
+}  // namespace
+
 Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions options, SourceLine where)
     : state_(std::make_shared<State>()) {
   require(mesh.world != nullptr, "compile requires a mesh made by World::mesh");
@@ -76,6 +89,7 @@ Future Function::call(std::vector<Argument> arguments) const {
   WorldState& world = *s.mesh.world;
   require(s.arguments < 0 || static_cast<int>(arguments.size()) == s.arguments, "function '", s.options.name,
           "' expects ", s.arguments, s.arguments == 1 ? " argument, got " : " arguments, got ", arguments.size());
+  if (!is_expression(s.mesh)) run_deferred_reads(world);
   std::vector<ArgumentSignature> signature;
   for (auto& argument : arguments) signature.push_back(argument_signature(s, argument, signature.size()));
   world.session.wait_for_capacity();  // without the world's lock, so that other threads can still read variables
@@ -127,23 +141,12 @@ void Function::compile(const std::vector<TensorType>& types) const {
   State& s = *state_;
   require(s.arguments < 0 || static_cast<int>(types.size()) == s.arguments, "function '", s.options.name, "' expects ",
           s.arguments, s.arguments == 1 ? " argument, got " : " arguments, got ", types.size());
+  run_deferred_reads(*s.mesh.world);  // planning may relocate variables
   TraceLock lock(s.mesh.world->traces, s.plans->trace_owner);
   std::vector<ArgumentSignature> signature;
   for (const TensorType& type : types) signature.push_back({type});
   plan_for(s, signature);
 }
-
-namespace {
-
-// Returns whether the function runs an expression program. The world owns such functions, so they must not keep the
-// world alive: their pointer to the world does not own it.
-bool is_expression(const DeviceMesh& mesh) { return mesh.world.use_count() == 0; }
-
-bool is_unbatched(const FunctionOptions& options, std::size_t argument) {
-  return std::find(options.unbatched.begin(), options.unbatched.end(), static_cast<int>(argument)) !=
-         options.unbatched.end();
-}
-}  // namespace
 
 // Returns the number of rows of the batch; 0 if there is no batch.
 std::int64_t Function::batch_of(const FunctionOptions& options, const std::vector<ArgumentSignature>& signature) {

@@ -16,7 +16,7 @@ struct ExpressionPlanCache {
   struct Entry {
     std::string key;  // describes the structure of the program
     std::shared_ptr<ExpressionPlan> plan;
-    std::int64_t bytes = 0;  // of the program's values; equal on every rank
+    std::int64_t bytes = 0;  // that the program needs between calls; equal on every rank
   };
   std::mutex mutex;            // held while a program is assembled and called
   std::vector<Entry> entries;  // the most recently used last

@@ -14,6 +14,7 @@
 #include "karez/api/state/trace_lock.h"
 #include "karez/api/state/variable_table.h"
 #include "karez/api/trace/builtin_variables.h"
+#include "karez/api/trace/deferred_reads.h"
 #include "karez/api/trace/variable_sites.h"
 #include "karez/api/world_options.h"
 #include "karez/data/array_source.h"
@@ -72,6 +73,7 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
   std::shared_ptr<const void> environment_profile;           // written when the session ends
   runtime::Session session;              // declared after the tables to which it refers, so that it is destroyed first
   ExpressionPlanCache expression_plans;  // destroyed before the session
+  DeferredReads deferred_reads;
 
   void grow_to(int devices);  // throws beyond WorldOptions::device_limit
   // Returns the compiler's options for a program on the meshes of the graph. Throws if data sets need all memory.

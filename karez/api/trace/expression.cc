@@ -167,6 +167,10 @@ ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
     if (producer->has_mesh) place_on(world_of(*producer), producer->mesh());
     else if (producer->has_world) join_world(world_of(*producer));
     depth = std::max(depth, producer->depth + 1);
+    if (producer->first_read > 0) {
+      first_read = first_read == 0 ? producer->first_read : std::min(first_read, producer->first_read);
+      last_read = std::max(last_read, producer->last_read);
+    }
   } else if (const Array array = value->array(); array.valid()) {
     place_on(ArrayValue::of(array).living_world(), array.mesh());
   }

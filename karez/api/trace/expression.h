@@ -2,6 +2,8 @@
 // of its values is needed.
 #pragma once
 
+#include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -68,6 +70,12 @@ struct Expression : std::enable_shared_from_this<Expression> {
   bool has_parameter_mesh = false;           // the mesh is the one that stores a parameter that the expression reads
   bool complete = false;                     // the API function has returned
   int depth = 1;  // length of the longest chain of uncomputed expressions that ends with this one
+  // The numbers (see DeferredReads) of the first and the last uncomputed expression that reads variables, among this
+  // expression and those that it needs; 0 if there is none.
+  std::int64_t first_read = 0, last_read = 0;
+  int generation = -1;              // of the world when this expression read variables; -1 if it reads none
+  SourceLine where = {};            // the user's line, if the expression is deferred
+  std::exception_ptr failure = {};  // why the expression could not run before a variable changed
 
   const Mesh& mesh() const { return trace.graph.meshes[0]; }
   ValueId operand(const std::shared_ptr<LazyValue>& value);
@@ -95,5 +103,7 @@ DeviceMesh mesh_of(const Expression* expression);
 // An expression at the end of a chain of this length is computed immediately, which keeps programs small and bounds
 // memory.
 inline constexpr int max_expression_depth = 64;
+// The same for expressions that need so many uncomputed expressions that read variables.
+inline constexpr std::int64_t max_expression_reads = 64;
 
 }  // namespace karez

@@ -3,6 +3,7 @@
 #include "karez/api/trace/expression_plans.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/expression_program.h"
+#include "karez/api/trace/program_bytes.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "karez/api/ranks/rank_agreement.h"
 #include "karez/api/state/array_value.h"
 #include "karez/api/state/world_state.h"
+#include "karez/api/trace/deferred_reads.h"
 #include "karez/base/text.h"
 #include "karez/sbp/effective_layout.h"
 
@@ -21,14 +23,7 @@ namespace {
 
 constexpr std::size_t max_plans = 256;
 constexpr std::int64_t max_unsplit_bytes = 64 << 10;         // a result with a larger global value may be split
-constexpr std::int64_t max_bytes = std::int64_t{256} << 20;  // the limit for the values of all cached programs
-
-std::int64_t count_bytes(const ExpressionProgram& program) {
-  std::int64_t bytes = 0;
-  for (const ExpressionProgram::Part& part : program.parts)
-    for (const Value& value : part.expression->trace.graph.values) bytes += value.type.bytes();
-  return bytes;
-}
+constexpr std::int64_t max_bytes = std::int64_t{256} << 20;  // the limit for all cached programs, see kept_bytes
 
 // The mesh axes along which the values of a program may be split: those that split its operands. They depend only on
 // types and layouts, so they are the same on all ranks.
@@ -178,7 +173,7 @@ ExpressionPlanCache::Entry& find_plan(ExpressionPlanCache& cache, const DeviceMe
     std::rotate(match, match + 1, entries.end());
     return entries.back();
   }
-  const std::int64_t bytes = count_bytes(program);
+  const std::int64_t bytes = kept_bytes(program, mesh.mesh, key);
   std::int64_t cached_bytes = bytes;
   for (const auto& entry : entries) cached_bytes += entry.bytes;
   while (!entries.empty() && (entries.size() >= max_plans || cached_bytes > max_bytes)) {
@@ -212,6 +207,19 @@ void call(ExpressionPlanCache& cache, const DeviceMesh& mesh, const ExpressionPr
   }
 }
 
+// Throws if the program reads variables that have changed since the user wrote its expressions.
+void check_reads(WorldState& world, const ExpressionProgram& program) {
+  int generation = -1;
+  for (const ExpressionProgram::Part& part : program.parts) {
+    if (part.expression->failure) std::rethrow_exception(part.expression->failure);
+    if (part.expression->generation >= 0) generation = part.expression->generation;
+  }
+  if (generation < 0) return;
+  WorldLock lock(world);
+  require(generation == world.generation,
+          "a tensor that depends on variables was not computed before the world was reset");
+}
+
 // Computes the values, and applies the updates of variables in the expression `update` if it is not null. The caller
 // must hold the cache's mutex.
 void run_on(ExpressionPlanCache& cache, const DeviceMesh& mesh, const LazyValues& values,
@@ -231,6 +239,7 @@ void run_on(ExpressionPlanCache& cache, const DeviceMesh& mesh, const LazyValues
       if (!value->array().valid()) program_builder.add_result(value);
     for (const ExpressionProgram::Part& part : program_builder.program.parts)
       for (const auto& value : part.expression->pending_values()) program_builder.add_result(value);
+    check_reads(*mesh.world, program_builder.program);
     if (!program_builder.program.results.empty() || update) call(cache, mesh, program_builder.program, where);
     return;
   }
@@ -250,7 +259,8 @@ template <class Action> void with_source_line(const SourceLine& where, Action ac
 void run_all(const LazyValues& values, const std::shared_ptr<const Expression>& update,
              const std::shared_ptr<const Expression>& producer, const SourceLine& where,
              const TensorType* read_type = nullptr) {
-  with_source_line(where, [&] {
+  // The line of the read says less than that of the deferred expression.
+  with_source_line(producer != nullptr && producer->first_read > 0 ? producer->where : where, [&] {
     require(producer == nullptr || producer->complete,
             "a tensor of a function whose gradient is being taken has no bytes yet");
     const DeviceMesh mesh = mesh_of(producer.get());
@@ -267,6 +277,12 @@ void run_all(const LazyValues& values, const std::shared_ptr<const Expression>& 
   });
 }
 
+bool updates_variables(const Expression& expression) {
+  const auto& variables = expression.trace.graph.variables;
+  return std::any_of(variables.begin(), variables.end(),
+                     [](const Variable& variable) { return variable.updated.valid(); });
+}
+
 }  // namespace
 
 void run(const LazyValues& values, const SourceLine& where) {
@@ -276,9 +292,7 @@ void run(const LazyValues& values, const SourceLine& where) {
 
 void run_now(const std::shared_ptr<Expression>& expression, const SourceLine& where) {
   const LazyValues values = expression->pending_values();
-  const auto& variables = expression->trace.graph.variables;
-  const bool updates = std::any_of(variables.begin(), variables.end(),
-                                   [](const Variable& variable) { return variable.updated.valid(); });
+  const bool updates = updates_variables(*expression);
   if (!values.empty() || updates) run_all(values, updates ? expression : nullptr, expression, where);
 }
 
@@ -327,9 +341,22 @@ ExpressionScope::~ExpressionScope() = default;
 
 void ExpressionScope::finish(const SourceLine& where) const {
   if (expression_ == nullptr) return;
-  expression_->complete = true;
-  if (!expression_->trace.parameters().empty()) run_now(expression_, where);
-  else if (expression_->depth >= max_expression_depth) run(expression_->pending_values(), where);
+  Expression& expression = *expression_;
+  expression.complete = true;
+  if (updates_variables(expression)) {
+    const auto world = world_of(expression);
+    // Only expressions that update the state of random numbers read it.
+    if (expression.trace.parameters() != std::vector{world->counter}) run_deferred_reads(*world);
+    return run_now(expression_, where);
+  }
+  if (!expression.trace.parameters().empty() && !defer_reads(expression)) return run_now(expression_, where);
+  if (expression.first_read > 0) {
+    expression.where = where;
+    const auto world = world_of(expression);
+    if (world->deferred_reads.add(expression_)) run_deferred_reads(*world);
+  }
+  if (expression.depth >= max_expression_depth || expression.last_read - expression.first_read >= max_expression_reads)
+    run(expression.pending_values(), where);
 }
 
 }  // namespace karez

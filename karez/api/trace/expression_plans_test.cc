@@ -7,6 +7,7 @@
 
 #include "karez/api/functions.h"
 #include "karez/api/interactive.h"
+#include "karez/api/nn.h"
 #include "karez/api/state/world_state.h"
 #include "karez/api/testing/test_inputs.h"
 #include "karez/api/testing/test_texts.h"
@@ -167,15 +168,67 @@ TEST(ExpressionPlans, TheNumberOfProgramsIsBounded) {
   EXPECT_EQ(mesh.world->expression_plans.compiled, 300);
 }
 
-TEST(ExpressionPlans, ProgramsAreDroppedUntilTheirBytesAreBelowTheLimit) {
+// The values of an iota are computed when the plan is loaded, and kept.
+TEST(ExpressionPlans, ProgramsAreDroppedUntilTheirConstantsAreBelowTheLimit) {
+  World world;
+  const DeviceMesh mesh = world.mesh();
+  const Array one = array_on(mesh, HostArray::of<float>({1}, {1}));
+  const auto run = [&](std::int64_t mib) {
+    ASSERT_GT(max(iota({mib << 18}, 0) * one).item<float>(), static_cast<float>(mib << 17));
+  };
+  const auto& entries = mesh.world->expression_plans.entries;
+  for (std::int64_t mib : {1, 40, 50}) run(mib);
+  EXPECT_EQ(entries.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    const std::int64_t mib = std::vector{1, 40, 50}[i];
+    std::int64_t constants = 0;
+    for (const plan::Block& block : entries[i].plan->function.plan().blocks)
+      if (block.kind == plan::BlockKind::constant) constants += block.bytes;
+    EXPECT_GE(constants, mib << 20);
+    EXPECT_NEAR(static_cast<double>(entries[i].bytes), static_cast<double>(constants), 256 << 10);
+  }
+  run(200);
+  EXPECT_EQ(entries.size(), 2u);
+  run(300);
+  EXPECT_EQ(entries.size(), 1u);
+}
+
+// Each program reads 32 MB of operands and parameters.
+TEST(ExpressionPlans, OperandsAndIntermediateValuesOfAProgramDoNotCount) {
   World world;
   const DeviceMesh mesh = world.mesh();
   Interactive scope(mesh);
-  const auto run = [](std::int64_t mib) { ASSERT_EQ(max(full({mib << 18}, 1)).item<float>(), 1); };
-  for (std::int64_t mib : {1, 20, 21}) run(mib);
-  EXPECT_EQ(mesh.world->expression_plans.entries.size(), 3u);
-  run(120);
-  EXPECT_EQ(mesh.world->expression_plans.entries.size(), 1u);
+  const Parameter weight("weight", {DType::f32, {16, 1 << 18}}, constant_init(1));
+  compile(mesh, [&](Tensor x) { return x + sum(weight); })(1.0f).wait();
+  const Array x = array_on(mesh, random_floats({16, 1 << 18}, 1));
+  for (int round = 0; round < 2; ++round)
+    for (int i = 1; i <= 16; ++i) sum(exp(slice(x, {0, 0}, {i, 1 << 18})) * slice(weight, {0, 0}, {i, 1 << 18})).read();
+  EXPECT_EQ(mesh.world->expression_plans.compiled, 16);
+  EXPECT_EQ(mesh.world->expression_plans.entries.size(), 16u);
+}
+
+TEST(ExpressionPlans, GrowingShapesOfAModelAreCompiledOnlyInTheFirstRound) {
+  World world;
+  const DeviceMesh mesh = world.mesh();
+  Interactive scope(mesh);
+  struct Net : nn::Module {
+    nn::LayerNorm norm{*this, "norm", {512}};
+    nn::Linear up{*this, "up", 512, 2048}, down{*this, "down", 2048, 512};
+    Tensor operator()(Tensor x) { return x + down(gelu(up(norm(x)))); }
+  } net;
+  const HostArray x = random_floats({64, 512}, 1);
+  compile(mesh, [&](Tensor v) { return net(v); })(x).wait();
+  std::vector<HostArray> first;
+  for (int round = 0; round < 2; ++round) {
+    for (std::int64_t length = 1; length <= 64; ++length) {
+      const HostArray rows = HostArray::of<float>(
+          {length, 512}, std::vector<float>(x.data<float>().begin(), x.data<float>().begin() + length * 512));
+      const HostArray y = net(rows).read();
+      if (round == 0) first.push_back(y);
+      else EXPECT_TRUE(equal_bits(y, first[static_cast<std::size_t>(length) - 1])) << length;
+    }
+    EXPECT_EQ(mesh.world->expression_plans.compiled, 64) << "round " << round;
+  }
 }
 
 TEST(ExpressionPlans, RequestedLayoutsArePartOfTheStructure) {

@@ -23,12 +23,6 @@ void put(std::string& key, const Mesh& mesh) {
   for (DeviceName device : mesh.devices) put(key, device.rank), put(key, device.device);
 }
 
-// Returns whether the node may fail in a launch (an index out of range). The key must then contain the user's line.
-bool may_fail(const Graph& graph, const Node& node) {
-  return std::any_of(node.inputs.begin(), node.inputs.end(),
-                     [&](ValueId in) { return !is_float(graph.type(in).dtype) && graph.type(in).dtype != DType::b8; });
-}
-
 void put(std::string& key, const Expression& expression, bool lines) {
   const Graph& graph = expression.trace.graph;
   for (const Node& node : graph.nodes) {
@@ -51,6 +45,11 @@ void put(std::string& key, const Expression& expression, bool lines) {
 }
 
 }  // namespace
+
+bool may_fail(const Graph& graph, const Node& node) {
+  return std::any_of(node.inputs.begin(), node.inputs.end(),
+                     [&](ValueId in) { return !is_float(graph.type(in).dtype) && graph.type(in).dtype != DType::b8; });
+}
 
 void ProgramBuilder::add(const std::shared_ptr<const Expression>& root) {
   // Each entry has an expression and the number of its operands that have been visited.

@@ -49,6 +49,10 @@ class ProgramBuilder {
   std::map<const void*, int> arguments_;
 };
 
+// Returns whether the node may fail in a launch (an index out of range). The key of a program then contains the user's
+// line.
+bool may_fail(const graph::Graph& graph, const graph::Node& node);
+
 // Returns a key that contains everything on which the plan depends; with `lines`, also the user's source lines.
 std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines);
 
