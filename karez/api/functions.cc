@@ -217,6 +217,9 @@ void update(const Parameter& parameter, Term value) {
 }
 
 bool tracing() { return Trace::open() != nullptr && Trace::open()->expression == nullptr; }
+bool is_of_current_body(const Tensor& tensor) {
+  return Trace::open() != nullptr && tensor.trace == Trace::open()->number();
+}
 
 std::vector<Parameter> parameters_of(Term value) {
   return at_line(value.where, [&](Trace& t) { return t.ancestor_parameters(t.value(value)); });

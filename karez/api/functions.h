@@ -205,6 +205,9 @@ void update(const Parameter& parameter, Term value);
 
 // Returns whether this thread is tracing a program.
 bool tracing();
+// Returns whether the tensor was made in the body that this thread is tracing: that of the function, or that of the
+// innermost loop.
+bool is_of_current_body(const Tensor& tensor);
 // Returns the parameters on which the value depends through ops that pass gradients on, in the order of their first use
 // in the program.
 std::vector<Parameter> parameters_of(Term value);

@@ -82,6 +82,9 @@ int Parameter::ordinal() const {
   return info_->ordinal;
 }
 
+std::uint64_t Parameter::writes() const { return info_->writes.load(std::memory_order_relaxed); }
+void Parameter::count_write() const { info_->writes.fetch_add(1, std::memory_order_relaxed); }
+
 Parameter Parameter::of(const Identity& identity) {
   Parameter out;
   out.info_ = std::static_pointer_cast<const Info>(identity.lock());

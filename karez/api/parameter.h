@@ -1,6 +1,7 @@
 // Parameters, which are trained weights and other state that outlives a call, and initialisers for their first values.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -60,6 +61,9 @@ class Parameter {
   // Returns the number of parameters with the same name that the thread made earlier. It distinguishes parameters with
   // the same name, and is the same on every rank and in every run.
   int ordinal() const;
+  // The number of times that the value was written in any world, by launches or by the host.
+  std::uint64_t writes() const;
+  void count_write() const;
   bool operator==(const Parameter&) const = default;
 
   // Identifies a parameter without keeping it alive.
@@ -84,6 +88,7 @@ class Parameter {
     mutable int ordinal = 0;
     int copy = 0;  // the number of earlier parameters with the same site
     mutable std::mutex mutex = {};
+    mutable std::atomic<std::uint64_t> writes = 0;
     mutable std::vector<std::function<void()>> on_destroy = {};
     mutable std::function<std::vector<Parameter>()> buffers = {};
     const std::string& name() const;

@@ -32,7 +32,7 @@ Place place_of(const Tensor& tensor, SourceLine where) {
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array);
   if (has_planner_layout(*tensor.lazy) || tensor.lazy->producer() == nullptr) return place_of(computed(tensor, where));
   const DeviceMesh mesh = mesh_of(producer.get());
-  const auto& layout = producer->trace.graph.value(tensor.lazy->id).layout;
+  const auto& layout = producer->trace.graph.value(tensor.lazy->id()).layout;
   return {mesh, layout ? *layout : broadcast_layout(mesh.mesh)};
 }
 

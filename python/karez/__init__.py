@@ -60,11 +60,12 @@ from .worlds import (
     world as world,
 )
 from .checkpoint import load as load, save as save
+from .grad_mode import *
 from .gradients import grad as grad, value_and_grad as value_and_grad
 from ._core import local as local
 from .compiled_function import Compiled as Compiled, compile as compile
 from .object_collectives import broadcast_object as broadcast_object
-from . import data as data, debug as debug, nn as nn, optim as optim
+from . import autograd as autograd, data as data, debug as debug, nn as nn, optim as optim
 from .nn import functional
 
 F = functional

@@ -44,6 +44,12 @@ all, any, pow, sum = _core.all, _core.any, _core.pow, _core.sum
 amax, amin, cast = _core.amax, _core.amin, _core.cast
 
 
+def clone(input: Tensor) -> Tensor:
+    """A copy: later writes to the input do not change it."""
+    copied: Tensor = _core.copied(input)
+    return copied
+
+
 def cumsum(input: Any, dim: int, dtype: Any = None) -> Tensor:
     """The cumulative sum along a dimension."""
     return _core.cumsum(input, dim) if dtype is None else cast(_core.cumsum(cast(input, dtype), dim), dtype)
@@ -294,6 +300,7 @@ __all__ = [
     "chunk",
     "clamp",
     "clip",
+    "clone",
     "concat",
     "correct_count",
     "cumsum",

@@ -1,33 +1,46 @@
-"""Gradients in a trace: kz.grad, loss.backward() with p.grad, and kz.value_and_grad."""
+"""Gradients: kz.grad, loss.backward() with p.grad, and kz.value_and_grad."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Callable, Optional, Union
 
-from . import _core
+from . import _core, autograd
 from .compiled_function import compile
-from .errors import UserError
 from .recording import gradients, parameters
 
 
 def grad(loss: _core.Tensor, params: Iterable[_core.Tensor]) -> list[_core.Tensor]:
-    """Gradients of a scalar loss, one for each parameter (or tensor of the program). If the loss does not depend on a
-    parameter, its gradient is zero."""
-    return _core.grad(loss, list(params))
+    """Gradients of a scalar loss, one for each parameter or tensor. If the loss does not depend on one, its gradient is
+    zero. Outside of compiled functions, a tensor must have requires_grad=True, or be computed from one that has."""
+    if _core.tracing() or loss._kind == "traced":
+        return _core.grad(loss, list(params))
+    return _core.backward([loss], [None], list(params), True, False)
 
 
-def backward(loss: _core.Tensor) -> None:
-    """Adds the gradients of this scalar to `p.grad` of every parameter that it depends on. Call it in compiled
-    functions only."""
+def backward(
+    self: _core.Tensor,
+    gradient: Optional[_core.Tensor] = None,
+    retain_graph: Optional[bool] = None,
+    create_graph: bool = False,
+    inputs: Optional[Sequence[_core.Tensor]] = None,
+) -> None:
+    """Adds the gradients of this scalar to `grad` of every parameter that it depends on, and outside of compiled
+    functions also of every tensor with requires_grad=True. `gradient` weights the elements of a tensor that is no
+    scalar. With inputs=, adds only the gradients with respect to these.
+
+    Outside of compiled functions, a second call needs retain_graph=True in the first one; with create_graph=True the
+    gradients can be differentiated again."""
     found = gradients()
     if found is None:
-        raise UserError(
-            "backward() can be called only in a compiled function, since gradients are values of the program that "
-            "kz.compile traces; kz.value_and_grad(f) works anywhere"
+        return autograd.backward(
+            [self], [gradient], create_graph if retain_graph is None else retain_graph, create_graph, inputs
         )
+    loss = self if gradient is None else (self * _core.detached(gradient)).sum()
     found_parameters = [parameters.get(p._identity) for p in _core.parameters_of(loss)]
     params = [p for p in found_parameters if p is not None and p.requires_grad]
+    if inputs is not None:
+        params = list(inputs)
     for p, g in zip(params, _core.grad(loss, params)):
         found[p._identity] = g if p._identity not in found else found[p._identity] + g
 

@@ -15,31 +15,42 @@ from .type_aliases import Tensor
 from .user_line import _at
 
 
-def getitem(self: Tensor, key: Any) -> Tensor:
-    """Applies integers and slices first, then arrays of integers. The arrays are broadcast to one shape. Its dimensions
-    replace the first dimension that an array indexes, or come first if other entries separate the arrays."""
-    key = tuple(
+def entries_of(key: Any) -> tuple[Any, ...]:
+    """The entries of an index, with lists as arrays and masks without dimensions as True or False."""
+    return tuple(
         numpy.asarray(entry, dtype=None if entry else numpy.int64) if isinstance(entry, list) else entry
         for entry in (key if isinstance(key, tuple) else (key,))
     )
-    if any(_is_mask(entry) for entry in key):
-        return _masked(self, key)
+
+
+def getitem(self: Tensor, key: Any) -> Tensor:
+    """Applies integers and slices first, then arrays of integers. The arrays are broadcast to one shape. Its dimensions
+    replace the first dimension that an array indexes, or come first if other entries separate the arrays. Without
+    arrays and masks, the result is a view."""
+    entries = entries_of(key)
+    if any(is_mask(entry) for entry in entries):
+        self, entries = without_masks(self, entries)
+    out, array_entries = select(self, entries)
+    return _selected_rows(out, *places_of(out, array_entries)) if array_entries else out
+
+
+def select(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, list[tuple[int, Any]]]:
+    """The view that the integers, slices and None of an index select, and the arrays of integers, each with the
+    dimension of the view that it indexes."""
     begin: list[int] = []
     size: list[int] = []
+    step: list[int] = []
     keep: list[int] = []
-    steps: list[tuple[int, Any]] = []
     array_entries: list[tuple[int, Any]] = []
-    for entry in _expanded(self, key):
+    for entry in _expanded(self, entries):
         dim = len(begin)
         if entry is None:
             keep.append(1)
         elif isinstance(entry, slice):
-            first, last, step = entry.indices(self.shape[dim])
-            if step != 1:
-                steps.append((len(keep), numpy.arange(first, last, step)))
-                first, last = 0, self.shape[dim]
-            begin.append(first)
-            size.append(max(0, last - first))
+            indices = range(*entry.indices(self.shape[dim]))
+            begin.append(indices.start if indices else 0)
+            size.append(len(indices))
+            step.append(indices.step if len(indices) > 1 else 1)
             keep.append(size[-1])
         elif isinstance(entry, (int, numpy.integer)):
             place = int(entry) + (self.shape[dim] if entry < 0 else 0)
@@ -47,20 +58,19 @@ def getitem(self: Tensor, key: Any) -> Tensor:
                 raise ShapeError(f"index {entry} is out of range for dimension {dim} of {self._text()}{_at()}")
             begin.append(place)
             size.append(1)
-        elif isinstance(entry, (Tensor, numpy.ndarray, range)):
+            step.append(1)
+        elif is_array(entry):
             array_entries.append((len(keep), entry if isinstance(entry, Tensor) else numpy.asarray(entry)))
             begin.append(0)
             size.append(self.shape[dim])
+            step.append(1)
             keep.append(self.shape[dim])
         else:
             raise TypeError(
                 f"an index consists of integers, slices, None, ... and arrays of integers, got {entry!r}{_at()}"
             )
-    out = self if size == list(self.shape) else _core.slice(self, begin, size)
-    out = out if keep == list(out.shape) else _core.reshape(out, keep)
-    for dim, places in steps:
-        out = _selected_rows(out, [dim], places)
-    return _index_by_arrays(out, array_entries) if array_entries else out
+    out = _core.slice_view(self, begin, size, step)
+    return out if keep == list(out.shape) else _core.reshape(out, keep), array_entries
 
 
 def _expanded(self: Tensor, key: Any) -> list[Any]:
@@ -77,26 +87,64 @@ def _expanded(self: Tensor, key: Any) -> list[Any]:
     return entries[:at] + [slice(None)] * (self.ndim - indexed_count) + entries[at + 1 :]
 
 
-def _is_mask(entry: Any) -> bool:
-    return isinstance(entry, builtins.bool) or getattr(getattr(entry, "dtype", None), "name", "") == "bool"
+def is_array(entry: Any) -> bool:
+    return isinstance(entry, (Tensor, numpy.ndarray, range))
 
 
-def _masked(self: Tensor, entries: tuple[Any, ...]) -> Tensor:
-    """The elements that a mask selects. Their number depends on the values of the mask, which are known only outside of
-    compiled functions."""
-    if self._kind == "traced" or any(isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries):
+def is_mask(entry: Any) -> bool:
+    return (
+        isinstance(entry, (builtins.bool, numpy.bool_)) or getattr(getattr(entry, "dtype", None), "name", "") == "bool"
+    )
+
+
+def is_traced_mask(entries: tuple[Any, ...]) -> bool:
+    """Whether an index has a mask whose values are not known, since they are those of a compiled function."""
+    return any(is_mask(entry) and isinstance(entry, Tensor) and entry._kind == "traced" for entry in entries)
+
+
+def without_masks(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple[Any, ...]]:
+    """The tensor, and the index with the indices of the selected elements instead of each mask. Their number depends on
+    the values of the mask, which are known outside of compiled functions, and for arrays of the host. A mask without
+    dimensions selects all or nothing along a new first dimension."""
+    if is_traced_mask(entries):
         raise TypeError(
             "an index in a compiled function must not be a mask, since the shape of the result would depend on values; "
             f"kz.where(mask, x, 0) keeps the shape{_at()}"
         )
-    return _core.constant(
-        self.numpy()[tuple(entry.numpy() if isinstance(entry, Tensor) else entry for entry in entries)]
+    out: list[Any] = []
+    count = builtins.sum(
+        1 if not is_mask(entry) else getattr(entry, "ndim", 0)
+        for entry in entries
+        if entry is not None and entry is not Ellipsis
     )
+    dim = 0
+    for entry in entries:
+        if entry is Ellipsis:
+            dim += self.ndim - count
+        if not is_mask(entry):
+            out.append(entry)
+            dim += entry is not None and entry is not Ellipsis
+            continue
+        mask = entry.numpy() if isinstance(entry, Tensor) else numpy.asarray(entry)
+        if mask.ndim == 0:
+            if out:
+                raise TypeError(f"a mask without dimensions must be the first entry of an index{_at()}")
+            self = functions.unsqueeze(self, 0)
+            out, dim = [numpy.nonzero(mask.reshape(1))[0]], 1
+        elif mask.shape != tuple(self.shape[dim : dim + mask.ndim]):
+            raise ShapeError(
+                f"a mask of shape {list(mask.shape)} does not match the sizes "
+                f"{list(self.shape[dim : dim + mask.ndim])} of {self._text()} that it indexes{_at()}"
+            )
+        else:
+            out += numpy.nonzero(mask)
+        dim += mask.ndim
+    return self, tuple(out)
 
 
-def _index_by_arrays(self: Tensor, array_entries: list[tuple[int, Any]]) -> Tensor:
-    """Computes x[i, j] for arrays of integers: merges the indexed dimensions of x, and indexes the merged dimension
-    with i * size + j."""
+def places_of(self: Tensor, array_entries: list[tuple[int, Any]]) -> tuple[list[int], Any]:
+    """For an index by arrays of integers, x[i, j]: the indexed dimensions, and the indices i * size + j of the
+    dimension that merges them."""
     dims = [dim for dim, _ in array_entries]
     place: Any = None
     for dim, index in array_entries:
@@ -114,7 +162,7 @@ def _index_by_arrays(self: Tensor, array_entries: list[tuple[int, Any]]) -> Tens
             place = index
         else:
             place = index + place * count if isinstance(index, Tensor) else place * count + index
-    return _selected_rows(self, dims, place)
+    return dims, place
 
 
 def _selected_rows(self: Tensor, dims: list[int], index: Any) -> Tensor:

@@ -37,7 +37,7 @@ def flip(input: Tensor, dims: Union[int, Sizes]) -> Tensor:
     """Reverses the order of the elements along these dimensions."""
     for dim in [dims] if isinstance(dims, int) else dims:
         input = index_select(input, dim, numpy.arange(input.shape[_normalised_dim(input, dim)] - 1, -1, -1))
-    return input
+    return _core.copied(input)
 
 
 def fliplr(input: Tensor) -> Tensor:
@@ -64,14 +64,14 @@ def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes]
                 input.shape,
             )
             if input.numel()
-            else input
+            else _core.copied(input)
         )
     for shift, dim in zip([shifts] if isinstance(shifts, int) else shifts, [dims] if isinstance(dims, int) else dims):
         size = input.shape[_normalised_dim(input, dim)]
         at = -shift % size if size else 0
         if at:
             input = cat([narrow(input, dim, at, size - at), narrow(input, dim, 0, at)], dim)
-    return input
+    return _core.copied(input)
 
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
@@ -97,7 +97,7 @@ def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
     """The slices along a dimension that a vector of indices selects."""
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
-        return input
+        return _core.copied(input)
     rows = _core.take_rows(movedim(input, dim, 0) if dim else input, tensor_of(index))
     return movedim(rows, 0, dim) if dim else rows
 
@@ -107,7 +107,7 @@ def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
     dim = _normalised_dim(input, dim)
     index = tensor_of(index)
     if input.ndim == 0:
-        return reshape(input, index.shape)
+        return _core.copied(reshape(input, index.shape))
     sizes = list(index.shape)
     if len(sizes) == input.ndim:
         input = _core.slice(
@@ -148,7 +148,8 @@ def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
     shape = [1] * (len(times) - input.ndim) + list(input.shape)
     spread = [size for pair in zip([1] * len(shape), shape) for size in pair]
     split_shape = [size for pair in zip(times, shape) for size in pair]
-    return reshape(_core.broadcast_to(reshape(input, spread), split_shape), [a * b for a, b in zip(times, shape)])
+    repeated = _core.broadcast_to(reshape(input, spread), split_shape)
+    return _core.copied(reshape(repeated, [a * b for a, b in zip(times, shape)]))
 
 
 def tile(input: Tensor, dims: Sizes) -> Tensor:
@@ -168,7 +169,7 @@ def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) ->
     shape = list(input.shape)
     expanded_input = unsqueeze(input, dim + 1)
     spread = _core.broadcast_to(expanded_input, [*shape[: dim + 1], repeats, *shape[dim + 1 :]])
-    return reshape(spread, [*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]])
+    return _core.copied(reshape(spread, [*shape[:dim], shape[dim] * repeats, *shape[dim + 1 :]]))
 
 
 def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
@@ -222,14 +223,15 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
     first = max(0, -offset) * columns + max(0, offset)
     count = max(0, min(rows - max(0, -offset), columns - max(0, offset)))
     flat = reshape(x, [*lead, rows * columns])
-    return index_select(flat, -1, first + numpy.arange(count) * (columns + 1))
+    step = columns + 1 if count > 1 else 1
+    return _core.slice_view(flat, [*[0] * len(lead), first if count else 0], [*lead, count], [*[1] * len(lead), step])
 
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix. For a vector: the matrix with this diagonal and 0 elsewhere."""
     if input.ndim == 1:
         return diag_embed(input, diagonal)
-    return _diagonal(input, diagonal)
+    return _core.copied(_diagonal(input, diagonal))
 
 
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:

@@ -106,24 +106,18 @@ class Optimizer(_FixedSettings):
         self._core.lr = value
 
     def step(self, grads: Any = None) -> None:
-        """Updates the parameters with p.grad, or with the given gradients, one for each parameter. Call it in compiled
-        functions only.
+        """Updates the parameters with p.grad, or with the given gradients, one for each parameter.
 
         A parameter without a gradient (p.grad is None, or the loss does not depend on it) and its state are unchanged.
         """
         if grads is None:
             found = gradients()
-            if found is None:
-                raise UserError(
-                    "step() can be called only in a compiled function, since the update is a part of the program that "
-                    "kz.compile traces"
-                )
-            if not any(p._identity in found for p in self.params):
+            grads = [p.grad if found is None else found.get(p._identity) for p in self.params]
+            if all(value is None for value in grads):
                 raise UserError(
                     "step(): no parameter of this optimiser has a gradient; call loss.backward() first, on a loss "
                     "that depends on them"
                 )
-            grads = [found.get(p._identity) for p in self.params]
         elif isinstance(grads, (_core.Tensor, numpy.ndarray)) or not isinstance(grads, Iterable):
             raise TypeError(
                 f"step: expected a list of gradients, one for each parameter, got a {type(grads).__name__}; to train "
@@ -151,9 +145,9 @@ class Optimizer(_FixedSettings):
             self._stepped = stepping
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Discards gradients. Gradients never outlive a call of the compiled function, so zero_grad() is needed only
+        """Discards gradients. Those of a compiled function never outlive its call, so in one zero_grad() is needed only
         between two calls of backward()."""
-        for p in self.params if gradients() is not None else ():
+        for p in self.params:
             p.grad = None
 
 

@@ -15,7 +15,7 @@ from .captured_state import CapturedState
 from .errors import NameError
 from .module_search import modules_read
 from .nn.module import Module, ModulePathScope
-from .recording import GradientScope
+from .recording import TraceScope
 from .reflection import safe_repr
 from .type_aliases import Tensor
 
@@ -67,7 +67,7 @@ class Program:
                 )
                 with (
                     captured_inputs,
-                    GradientScope(),
+                    TraceScope(lambda number: _argument_name(owner, structure, with_keywords, number)),
                     ModulePathScope(*modules_read(owner.__wrapped__)),
                     debug.OutputScope() as output_scope,
                     captured or nullcontext(),
@@ -127,18 +127,10 @@ def _unbatched(owner: Any, structure: Any, with_keywords: bool) -> list[int]:
     unbatched_names = owner._options["unbatched"]
     if not unbatched_names:
         return []
-    args, keywords = (structure[1], structure[2]) if with_keywords else (structure, (dict, ()))
-    names, leaf_ranges = _names_of(owner.__wrapped__), {}
-    leaves = 0
-    for number, (name, item) in enumerate(
-        [
-            *((names[i] if i < len(names) else None, argument) for i, argument in enumerate(args[1:])),
-            *zip(keywords[1], keywords[2:]),
-        ]
-    ):
-        count = tree_util.num_leaves(item)
-        leaf_ranges[number] = leaf_ranges[name] = range(leaves, leaves + count)
-        leaves += count
+    names = _names_of(owner.__wrapped__)
+    leaf_ranges: dict[Any, range] = {}
+    for number, (name, leaves) in enumerate(_argument_leaves(owner, structure, with_keywords)):
+        leaf_ranges[number] = leaf_ranges[name] = leaves
     out: set[int] = set()
     for argument in unbatched_names:
         if argument not in leaf_ranges and not (isinstance(argument, str) and argument in names):
@@ -149,6 +141,28 @@ def _unbatched(owner: Any, structure: Any, with_keywords: bool) -> list[int]:
             )
         out.update(leaf_ranges.get(argument, ()))
     return sorted(out)
+
+
+def _argument_leaves(owner: Any, structure: Any, with_keywords: bool) -> list[tuple[Optional[str], range]]:
+    """The name of each argument, or None, and the numbers of its leaves."""
+    args, keywords = (structure[1], structure[2]) if with_keywords else (structure, (dict, ()))
+    names, out, begin = _names_of(owner.__wrapped__), [], 0
+    for name, item in [
+        *((names[i] if i < len(names) else None, argument) for i, argument in enumerate(args[1:])),
+        *zip(keywords[1], keywords[2:]),
+    ]:
+        end = begin + tree_util.num_leaves(item)
+        out.append((name, range(begin, end)))
+        begin = end
+    return out
+
+
+def _argument_name(owner: Any, structure: Any, with_keywords: bool, leaf: int) -> str:
+    """The argument with this leaf, for errors."""
+    for number, (name, leaves) in enumerate(_argument_leaves(owner, structure, with_keywords)):
+        if leaf in leaves:
+            return f"the argument {f'{name!r}' if name else number} of {owner.__name__!r}"
+    return f"a captured value of {owner.__name__!r}"
 
 
 def _names_of(function: Any) -> list[str]:

@@ -1,15 +1,19 @@
-"""The gradients that the current trace of a thread has accumulated, and the list of all parameters."""
+"""The gradients that the current trace of a thread has accumulated, the names of its arguments, and the list of all
+parameters."""
 
 from __future__ import annotations
 
 import threading
 import weakref
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 _local = threading.local()
 parameters: weakref.WeakValueDictionary[int, Any] = (
     weakref.WeakValueDictionary()
 )  # the parameters created in Python, by identity
+leaves: weakref.WeakValueDictionary[int, Any] = (
+    weakref.WeakValueDictionary()
+)  # the tensors with requires_grad=True, by identity of their values
 
 
 class TracedCallable:
@@ -18,14 +22,25 @@ class TracedCallable:
     __wrapped__: Any
 
 
-class GradientScope:
-    """The gradients of parameters in the program that a thread is tracing, by the identity of the parameter."""
+class TraceScope:
+    """The scope of the trace of a function. It has the gradients of parameters, by the identity of the parameter.
+    `argument_name` returns the name of the argument with a leaf of this number."""
+
+    def __init__(self, argument_name: Callable[[int], str]) -> None:
+        self.argument_name = argument_name
 
     def __enter__(self) -> None:
-        self.outer_gradients, _local.gradients = gradients(), {}
+        self.outer = gradients(), getattr(_local, "argument_name", None)
+        _local.gradients, _local.argument_name = {}, self.argument_name
 
     def __exit__(self, *_: object) -> None:
-        _local.gradients = self.outer_gradients
+        _local.gradients, _local.argument_name = self.outer
+
+
+def argument_name(number: int) -> str:
+    """The name of an argument of the function that is being traced, in quotes, for errors."""
+    name: Callable[[int], str] = _local.argument_name
+    return name(number)
 
 
 def gradients() -> Optional[dict[int, Any]]:

@@ -48,7 +48,7 @@ def _prod(x: Tensor, dim: Optional[int], keepdim: bool) -> Tensor:
             half = rows.shape[0] // 2
             products = narrow(rows, 0, 0, half) * narrow(rows, 0, half, half)
             rows = products if rows.shape[0] == 2 * half else _core.cat([products, narrow(rows, 0, 2 * half, 1)], 0)
-        out = _core.reshape(rows, list(rows.shape[1:]))
+        out = _core.copied(_core.reshape(rows, list(rows.shape[1:])))
     return unsqueeze(out, at) if keepdim and x.ndim else out
 
 

@@ -51,7 +51,7 @@ def _extreme(
         return reduce(input)
     index = find_indices(input, dim, True)
     # the gradient goes to the chosen element only, not to other elements with the same value
-    chosen = _core.take_along_dim(input, index, dim) if len(input.shape) else reshape(input, [])
+    chosen = _core.take_along_dim(input, index, dim) if len(input.shape) else _core.copied(input)
     return Extreme(*((value if keepdim else squeeze(value, dim)) for value in (chosen, index)))
 
 

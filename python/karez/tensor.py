@@ -10,6 +10,7 @@ import numpy
 
 from . import (
     _core,
+    autograd,
     creation,
     dlpack,
     functions,
@@ -23,6 +24,7 @@ from . import (
     reductions,
     rounding,
     sorting,
+    writes,
 )
 from ._core import Tensor as Tensor
 from .dimensions import _normalised_dim, _sizes
@@ -33,10 +35,14 @@ from .user_line import _at
 from .worlds import check_fork, world
 
 
-def tensor(data: Any, dtype: Any = None, *, mesh: Any = None, layout: Any = None) -> Tensor:
+def tensor(
+    data: Any, dtype: Any = None, *, mesh: Any = None, layout: Any = None, requires_grad: bool = False
+) -> Tensor:
     """Makes a tensor from numbers or a NumPy array, which is copied. In a compiled function the tensor is a constant.
-    Python floats become float32. mesh= and layout= set the placement; without them the tensor is on the host."""
-    return creation.place_on_mesh(_tensor(data, dtype), mesh, layout)
+    Python floats become float32. mesh= and layout= set the placement; without them the tensor is on the host. With
+    requires_grad=True, backward() computes the gradient with respect to it."""
+    out = creation.place_on_mesh(_tensor(data, dtype), mesh, layout)
+    return autograd.requires_grad_(out) if requires_grad else out
 
 
 def _tensor(data: Any, dtype: Any) -> Tensor:
@@ -147,7 +153,8 @@ def _reduce(self: Tensor) -> NoReturn:
 
 
 def _to(self: Tensor, dtype: Any) -> Tensor:
-    return functions.cast(self, dtype)
+    """The elements converted to another dtype; the tensor itself if it has this dtype."""
+    return self if dtype is self.dtype else functions.cast(self, dtype)
 
 
 def _view(self: Tensor, *shape: Any) -> Tensor:
@@ -177,19 +184,21 @@ def _methods() -> Any:
         "type": _to,
         "transpose": f.swapaxes,
         "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
-        "detach": f.stop_gradient,
+        "detach": _core.detached,
         "expand": lambda self, *size: f.broadcast_to(
             self,
             [s if n == -1 else n for n, s in zip(_sizes(size), (*[1] * (len(_sizes(size)) - self.ndim), *self.shape))],
         ),
-        "float": lambda self: f.cast(self, float32),
-        "half": lambda self: f.cast(self, float16),
-        "bfloat16": lambda self: f.cast(self, bfloat16),
-        "double": lambda self: f.cast(self, float64),
-        "int": lambda self: f.cast(self, int32),
-        "long": lambda self: f.cast(self, int64),
-        "bool": lambda self: f.cast(self, bool_),
-        "contiguous": lambda self: self,
+        "float": lambda self: _to(self, float32),
+        "half": lambda self: _to(self, float16),
+        "bfloat16": lambda self: _to(self, bfloat16),
+        "double": lambda self: _to(self, float64),
+        "int": lambda self: _to(self, int32),
+        "long": lambda self: _to(self, int64),
+        "bool": lambda self: _to(self, bool_),
+        "contiguous": lambda self: self if _core.is_contiguous(self) else functions.clone(self),
+        "is_contiguous": lambda self: _core.is_contiguous(self),
+        "clone": functions.clone,
         "dim": lambda self: self.ndim,
         "numel": lambda self: self.size(None),
         "backward": gradients.backward,
@@ -213,8 +222,8 @@ _special = {
     "__repr__": _repr,
     "__getitem__": getitem,
     "__format__": _format,
-    "__copy__": lambda self: self,
-    "__deepcopy__": lambda self, memo: self,
+    "__copy__": lambda self: self if self._kind == "parameter" else _core.reshape(self, list(self.shape)),
+    "__deepcopy__": lambda self, memo: functions.clone(self),
     "__reduce_ex__": lambda self, _: _reduce(self),
     "__hash__": lambda self: builtins.id(self),
     "__matmul__": products.matmul,
@@ -243,8 +252,12 @@ _special = {
     "layout": property(parts.layout),
     "mesh": property(parts.mesh),
     "parts": property(parts.parts),
-    "grad": property(lambda self: None),
-    "is_leaf": property(lambda self: self._kind != "traced"),
+    "grad": property(autograd.gradient, autograd.set_gradient, doc=autograd.gradient.__doc__),
+    "requires_grad": property(
+        autograd.requires_grad, autograd._set_requires_grad, doc=autograd.requires_grad.__doc__
+    ),
+    "requires_grad_": autograd.requires_grad_,
+    "is_leaf": property(autograd.is_leaf, doc=autograd.is_leaf.__doc__),
 }
 
 
@@ -261,7 +274,7 @@ def _bound(function: Any) -> Any:
 
 members = {
     name: _bound(method) if type(method).__name__ == "nb_func" else method
-    for name, method in (_methods() | _special).items()
+    for name, method in (_methods() | _special | writes.methods(_methods())).items()
 }
 _docs = {
     "tolist": "The elements as nested lists of Python numbers; waits for the call that computes them.",
@@ -278,14 +291,13 @@ _docs = {
     "int": "The elements converted to int32.",
     "long": "The elements converted to int64.",
     "bool": "Whether each element is nonzero.",
-    "contiguous": "The tensor itself, since the planner chooses the strides.",
+    "contiguous": "The tensor itself, or a copy of it if it is a view whose elements are not in row-major order.",
+    "is_contiguous": "Whether the elements of a view are those of its base in row-major order, without gaps.",
     "dim": "The number of dimensions.",
     "numel": "The number of elements.",
     "size": "The shape, or the size along a dimension.",
     "ndim": "The number of dimensions.",
     "dtype": "The dtype of the elements.",
-    "grad": "None, since only parameters have gradients, and only in compiled functions.",
-    "is_leaf": "False for a value of a function that is being compiled, otherwise True.",
 }
 for _name, _method in members.items():
     if _name in _docs:

@@ -8,6 +8,8 @@ namespace nb = nanobind;
 
 void init_world(nb::module_& m);        // worlds and meshes on them
 void init_tensor(nb::module_& m);       // tensors, arrays and parameters as one class
+void init_writes(nb::module_& m);       // views of tensors, and writes
+void init_autograd(nb::module_& m);     // gradients outside of compiled functions
 void init_parts(nb::module_& m);        // the mesh, the layout and the parts of a tensor
 void init_dlpack(nb::module_& m);       // tensors that share their memory with other libraries
 void init_interactive(nb::module_& m);  // computation outside of compiled functions

@@ -20,10 +20,10 @@ thread_local std::unordered_map<PyObject*, Tensor> captured_inputs;  // the inpu
 
 // A context manager. In its scope, inputs of the trace replace these objects.
 struct CapturedInputs {
-  std::vector<std::pair<nb::object, Value>> pairs;
+  std::vector<std::pair<nb::object, nb::object>> pairs;  // an object and its input, a Value
   void enter() const {
     for (const auto& [object, input] : pairs)
-      if (input.tensor() != nullptr) captured_inputs.emplace(object.ptr(), *input.tensor());
+      if (const Tensor* tensor = nb::inst_ptr<Value>(input)->tensor()) captured_inputs.emplace(object.ptr(), *tensor);
   }
 };
 
@@ -37,7 +37,11 @@ Body body_of(nb::object callable) {
   return [function_object](std::span<const Tensor> inputs) {
     nb::gil_scoped_acquire lock;
     nb::list values;
-    for (const Tensor& input : inputs) values.append(Value(input));
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      Value value(inputs[i]);
+      value.argument = static_cast<int>(i);
+      values.append(std::move(value));
+    }
     const nb::object results = (*function_object)(values);
     std::vector<Tensor> out;
     for (nb::handle result : results) {
@@ -181,7 +185,7 @@ void init_compile(nb::module_& m) {
   m.def("make_function", &make_function, "mesh"_a, "body"_a, "name"_a, "file"_a, "line"_a, "rules"_a, "placements"_a,
         "remat"_a, "microbatches"_a, "unbatched"_a, "check_nan"_a, "amp"_a, "off"_a, "keep"_a, "reassociate"_a);
   nb::class_<CapturedInputs>(m, "CapturedInputs")
-      .def(nb::init<std::vector<std::pair<nb::object, Value>>>())
+      .def(nb::init<std::vector<std::pair<nb::object, nb::object>>>())
       .def("__enter__", &CapturedInputs::enter)
       .def("__exit__", [](CapturedInputs&, nb::args) { captured_inputs.clear(); });
   nb::class_<ScopeHandle<Within>>(m, "Within", "Sets the module path of the nodes that are traced inside `with`.")

@@ -1,6 +1,7 @@
 // Bindings of functions of tensors. They have PyTorch's names and keywords where PyTorch has such a function.
 #include "python/src/bindings.h"
 #include "python/src/value.h"
+#include "python/src/writes.h"
 
 namespace karez::python {
 namespace {
@@ -16,6 +17,16 @@ std::size_t rank_of(const Term& x) {
   if (const auto* tensor = std::get_if<Tensor>(&x.value)) return tensor->shape().size();
   if (const auto* parameter = std::get_if<Parameter>(&x.value)) return parameter->shape().size();
   return 0;
+}
+
+// The dimensions of a transposed tensor, counted from 0; no dimensions mean that the last two are swapped.
+Ints permutation_of(const Term& x, Ints dims) {
+  const auto rank = static_cast<std::int64_t>(rank_of(x));
+  if (dims.empty() && rank >= 2) {
+    for (std::int64_t d = 0; d < rank; ++d) dims.push_back(d);
+    std::swap(dims[dims.size() - 1], dims[dims.size() - 2]);
+  }
+  return dims;
 }
 
 // Whether PyTorch accepts this dimension for a tensor without dimensions.
@@ -232,17 +243,28 @@ void init_shapes(nb::module_& m) {
       [](const std::string& equation, const Operands& operands) { return Value(einsum(equation, terms_of(operands))); },
       "equation"_a, "operands"_a);
   m.def(
-      "reshape", [](const Operand& input, const Shape& shape) { return Value(reshape(input, shape)); }, "input"_a,
-      "shape"_a);
+      "reshape",
+      [](const Operand& input, const Shape& shape) {
+        return make_view(input, {ViewStep::Kind::shape, shape});
+      },
+      "input"_a, "shape"_a);
   m.def(
-      "permute", [](const Operand& input, const Ints& dims) { return Value(transpose(input, dims)); }, "input"_a,
-      "dims"_a);
+      "permute",
+      [](const Operand& input, const Ints& dims) {
+        return make_view(input, {ViewStep::Kind::permutation, {}, permutation_of(input, dims)});
+      },
+      "input"_a, "dims"_a);
   m.def(
-      "broadcast_to", [](const Operand& input, const Shape& size) { return Value(broadcast_to(input, size)); },
+      "broadcast_to",
+      [](const Operand& input, const Shape& size) {
+        return make_view(input, {ViewStep::Kind::expansion, size});
+      },
       "input"_a, "size"_a);
   m.def(
       "slice",
-      [](const Operand& input, const Ints& begin, const Ints& size) { return Value(slice(input, begin, size)); },
+      [](const Operand& input, const Ints& begin, const Ints& size) {
+        return make_view(input, {ViewStep::Kind::slice, size, begin, Ints(begin.size(), 1)});
+      },
       "input"_a, "begin"_a, "size"_a);
   m.def(
       "cat", [](const Operands& tensors, int dim) { return Value(concat(terms_of(tensors), dim)); }, "tensors"_a,

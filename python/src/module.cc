@@ -10,6 +10,8 @@ NB_MODULE(_core, m) {
   karez::python::init_errors(m);
   karez::python::init_world(m);
   karez::python::init_tensor(m);
+  karez::python::init_writes(m);
+  karez::python::init_autograd(m);
   karez::python::init_parts(m);
   karez::python::init_dlpack(m);
   karez::python::init_interactive(m);

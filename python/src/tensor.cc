@@ -6,9 +6,11 @@
 
 #include <nanobind/stl/string_view.h>
 
+#include "karez/api/grad_mode.h"
 #include "karez/api/interactive.h"
 #include "python/src/bindings.h"
 #include "python/src/value.h"
+#include "python/src/writes.h"
 
 namespace karez::python {
 
@@ -23,6 +25,7 @@ const TensorType& Value::type() const {
 }
 
 const Tensor* Value::tensor() const {
+  if (alias != nullptr && alias->version != alias->storage->version) refresh(*this);
   if (const auto* array = std::get_if<Array>(&content)) {
     Tensor converted(*array);
     content = std::move(converted);
@@ -44,15 +47,26 @@ const Tensor& Value::outside() const {
   return *found;
 }
 
+namespace {
+
+Term term_of(const Value& value, const SourceLine& line) {
+  if (value.tensor() == nullptr) return Term(value.parameter(), line);
+  Term out(*value.tensor(), line);
+  out.as_number = value.as_number;
+  return out;
+}
+
+}  // namespace
+
 Operand::operator Term() const {
   const SourceLine line = user_line();
   ensure_default_device();
   if (nb::isinstance<Value>(object)) {
     const Value& value = *nb::inst_ptr<Value>(object);
-    if (value.tensor() == nullptr) return Term(value.parameter(), line);
-    Term out(*value.tensor(), line);
-    out.as_number = value.as_number;
-    return out;
+    Term out = term_of(value, line);
+    // In a trace without gradients, operands are constants for gradients.
+    if (is_grad_enabled() || !is_float(value.type().dtype) || out.stands_for_number() || !tracing()) return out;
+    return Term(stop_gradient(out), line);
   }
   if (const Tensor* input = captured_input(object)) {
     Term out(*input, line);

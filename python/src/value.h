@@ -8,6 +8,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <memory>
 #include <optional>
 #include <utility>
 #include <variant>
@@ -17,6 +18,7 @@
 #include "karez/api/functions.h"
 #include "python/src/errors.h"
 #include "python/src/gil_release.h"
+#include "python/src/storage.h"
 
 namespace karez::python {
 namespace nb = nanobind;
@@ -25,10 +27,14 @@ namespace nb = nanobind;
 // nothing, which means no gradient. An array is the result of a call that has not been used; its first use converts it
 // to a tensor, because a step may return hundreds of results that are never used. Access requires the interpreter's
 // lock.
+//
+// The content of a tensor that shares its storage with views is computed again when it is next used after a write.
 struct Value {
   mutable std::variant<std::monostate, Tensor, Parameter, Array> content;
   Term::AsNumber as_number = Term::AsNumber::no;  // not `no` for an input of a trace that stands for a number among
                                                   // the arguments, or a value computed only from numbers
+  int argument = -1;                              // the number of the argument of a function that is being compiled
+  mutable std::unique_ptr<Alias> alias;           // null if this tensor shares its storage with no other tensor
 
   Value() = default;
   Value(Tensor tensor, Term::AsNumber as_number = Term::AsNumber::no)
@@ -37,7 +43,7 @@ struct Value {
   Value(Array array) : content(std::move(array)) {}
   Value(Parameter parameter) : content(std::move(parameter)) {}
   const TensorType& type() const;
-  const Tensor* tensor() const;        // null if this is not a tensor
+  const Tensor* tensor() const;        // null if this is a parameter or nothing
   const Parameter& parameter() const;  // throws if this is not a parameter
   const Tensor& outside() const;       // throws if this is not a tensor outside of a trace
 };

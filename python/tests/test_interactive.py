@@ -71,12 +71,12 @@ def test_a_scalar_tensor_is_formatted_as_its_number():
         f"{kz.ones(2):.2f}"
 
 
-def test_a_copy_of_a_value_is_the_value_itself():
+def test_a_shallow_copy_follows_writes_and_a_deep_copy_does_not():
     x = kz.tensor([1.0, 2.0])
-    assert copy.copy(x) is x and copy.deepcopy({"a": [x]})["a"][0] is x
-    y = x
-    y += 1
-    assert x.tolist() == [1, 2] and y.tolist() == [2, 3]
+    shallow, deep = copy.copy(x), copy.deepcopy({"a": [x, x]})["a"]
+    assert deep[0] is deep[1]
+    x += 1
+    assert x.tolist() == shallow.tolist() == [2, 3] and deep[0].tolist() == [1, 2]
     doubled = kz.compile(lambda a: copy.deepcopy(a) + copy.copy(a))(np.ones(2, np.float32))
     assert copy.deepcopy(doubled).tolist() == [2, 2]
     w = nn.Parameter(np.ones(2, np.float32))

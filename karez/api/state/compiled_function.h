@@ -27,6 +27,7 @@ struct PlannedVariable {
   std::string name;
   Mesh mesh;
   Layout layout;
+  bool is_updated = false;
 };
 
 // The entry of one argument in a signature: its type, and for an array on devices its mesh and layout. Reading from a

@@ -79,6 +79,8 @@ Future Function::launch_with_op(State& s, const CompiledProgram& c, const std::v
     if (const auto stall = s.mesh.world->data_threads->stalls_of_launch().take())
       c.stalls.add(runtime::ticks(), *stall);
   Launch launch = s.mesh.world->session.launch_in_order(c.session_plan->number(), inputs, op);
+  for (const PlannedVariable& variable : c.variables)
+    if (variable.is_updated) variable.parameter.count_write();
   for (std::size_t i = c.results->result_indices.size(); i < c.results->specs.size(); ++i)
     c.results->result_indices.push_back(launch.index_of(cat("out", i)));
   return Future(std::make_shared<const Future::State>(

@@ -46,6 +46,7 @@ StoredParts parts_of(WorldState& world, const VariableKey& key, const StoredVari
                        stored_view(type.dtype, sbp::shape_of(box)));
     boxes.push_back(std::move(box));
   }
+  if (const Parameter owner = Parameter::of(variable.owner); writes && owner != Parameter()) owner.count_write();
   return {type, std::move(boxes), world.session.lock_variable(session_name(key), parts, writes)};
 }
 

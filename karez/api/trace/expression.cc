@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "karez/api/data_iterator.h"
+#include "karez/api/grad_mode.h"
 #include "karez/api/interactive_scope.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
@@ -37,7 +38,7 @@ void LazyValue::set_array(Array array) {
   std::shared_ptr<const Expression> old_producer;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   array_ = std::move(array);
-  if (producer_ != nullptr) has_user_layout_ = producer_->trace.graph.value(id).layout.has_value();
+  if (producer_ != nullptr) has_user_layout_ = producer_->trace.graph.value(id_).layout.has_value();
   old_producer = std::move(producer_);
   producer_ = nullptr;
 }
@@ -47,7 +48,65 @@ bool LazyValue::has_user_layout() const {
   return has_user_layout_;
 }
 
+ValueId LazyValue::id() const {
+  std::lock_guard lock(mutex_);
+  return id_;
+}
+void LazyValue::move_to(std::shared_ptr<const Expression> producer, ValueId id) {
+  std::lock_guard lock(mutex_);
+  std::swap(producer_, producer);  // the old producer is destroyed after the lock is released
+  id_ = id;
+}
+
+LazyValue::Record LazyValue::record() const {
+  std::lock_guard lock(mutex_);
+  return record_;
+}
+void LazyValue::set_record(Record record) {
+  std::lock_guard lock(mutex_);
+  record_ = std::move(record);
+}
+void LazyValue::release_record() {
+  Record released;  // destroyed after the lock is released
+  std::lock_guard lock(mutex_);
+  std::swap(released, record_);
+  is_released_ = true;
+}
+bool LazyValue::is_released() const {
+  std::lock_guard lock(mutex_);
+  return is_released_;
+}
+std::shared_ptr<const void> LazyValue::leaf() const {
+  std::lock_guard lock(mutex_);
+  return leaf_;
+}
+void LazyValue::set_leaf(std::shared_ptr<const void> leaf) {
+  std::lock_guard lock(mutex_);
+  leaf_ = std::move(leaf);
+}
+
+// The record of a long computation is a chain of values, each of which owns the one before. A recursion over it could
+// exceed the stack, so the outermost destructor destroys the records of all.
+LazyValue::~LazyValue() {
+  thread_local std::vector<std::shared_ptr<const Expression>>* released = nullptr;
+  if (released != nullptr) {
+    if (record_.expression != nullptr) released->push_back(std::move(record_.expression));
+    if (producer_ != nullptr) released->push_back(std::move(producer_));
+    return;
+  }
+  std::vector<std::shared_ptr<const Expression>> list;
+  released = &list;
+  list.push_back(std::move(record_.expression));
+  list.push_back(std::move(producer_));
+  while (!list.empty()) {
+    const std::shared_ptr<const Expression> next = std::move(list.back());
+    list.pop_back();
+  }
+  released = nullptr;
+}
+
 const void* LazyValue::identity() const {
+  if (requires_gradient()) return this;
   const Array value = array();
   return value.valid() ? static_cast<const void*>(&ArrayValue::of(value)) : this;
 }
@@ -140,6 +199,8 @@ void Expression::require_mesh(std::string_view what) {
 }
 
 void Expression::place_with(const Parameter& parameter) {
+  if (is_grad_enabled() && is_float(parameter.dtype())) requires_gradient = true;
+  reads.emplace_back(parameter, parameter.writes());
   const std::string what = cat("parameter '", parameter.name(), "'");
   const DeviceMesh* scope = Interactive::mesh();
   const std::shared_ptr<WorldState> state = has_world ? world.lock() : scope != nullptr ? scope->world : nullptr;
@@ -163,6 +224,7 @@ ValueId Expression::input(const std::shared_ptr<LazyValue>& value) {
 }
 
 ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
+  if (is_grad_enabled() && value->requires_gradient()) requires_gradient = true;
   if (const auto producer = value->producer()) {
     if (producer->has_mesh) place_on(world_of(*producer), producer->mesh());
     else if (producer->has_world) join_world(world_of(*producer));
@@ -195,6 +257,36 @@ void Expression::add_value(Tensor& tensor) {
   tensor.handle = std::make_shared<char>();
   tensor.lazy->handle = tensor.handle;
   values.push_back(tensor.lazy);
+  if (!requires_gradient || !is_grad_enabled() || !is_float(tensor.type.dtype) || !passes_gradient(tensor.id)) return;
+  tensor.lazy->set_record({shared_from_this(), tensor.id});
+  for (std::size_t v = saved_reads.size(); v < trace.graph.variables.size(); ++v)
+    saved_reads.emplace_back(trace.parameters()[v], is_float(trace.graph.variables[v].type.dtype)
+                                                        ? Tensor()
+                                                        : trace.tensor(trace.graph.variables[v].read));
+}
+
+bool Expression::passes_gradient(ValueId value) const {
+  std::vector<ValueId> pending = {value};
+  ById<ValueId, bool> visited(trace.graph.values.size());
+  while (!pending.empty()) {
+    const ValueId id = pending.back();
+    pending.pop_back();
+    if (visited[id] || !is_float(trace.graph.type(id).dtype)) continue;
+    visited[id] = true;
+    const NodeId producer = trace.graph.value(id).producer;
+    if (!producer.valid()) continue;
+    const Node& node = trace.graph.node(producer);
+    if (node.op->role == Role::state) return true;
+    if (node.op->role == Role::source && node.inputs.empty()) {
+      const std::string name = node.attrs.text("name");
+      for (std::size_t i = 0; i < operands.size(); ++i)
+        if (operands[i]->requires_gradient() && name == cat("operand", i)) return true;
+      continue;
+    }
+    if (!node.op->grad || node.op->name == "stop_gradient") continue;
+    pending.insert(pending.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return false;
 }
 
 LazyValues Expression::pending_values() const {

@@ -23,15 +23,31 @@ struct LazyValue {
   const TensorType type;
   const HostArray host = {};  // a host value, which the user passed; read its bytes by `complete_host`
   const std::shared_ptr<data::BatchRows> batch_rows = {};  // makes rows that `host` lacks; usually null
-  const ValueId id = {};                                   // in the graph of the expression that makes the value
   std::weak_ptr<const void> handle = {};                   // expires when the user can no longer read the value
 
   std::shared_ptr<const Expression> producer() const;  // the expression that makes the value; null if the value exists
-  Array array() const;                                 // invalid for a host value and for a value not computed yet
+  ValueId id() const;                                  // in the graph of the producer
+  void move_to(std::shared_ptr<const Expression> producer, ValueId id);  // of a value that does not exist yet
+  Array array() const;  // invalid for a host value and for a value not computed yet
   void set_array(Array array);
   // Returns whether the user fixed the layout, in the expression or by passing an array; valid after the computation.
   bool has_user_layout() const;
-  const void* identity() const;  // the same for all tensors that refer to one array
+  // The same for all tensors that refer to one array, unless gradients with respect to one of them may be requested.
+  const void* identity() const;
+
+  // The record of the computation, which exists longer than the producer if gradients may be requested.
+  struct Record {
+    std::shared_ptr<const Expression> expression;
+    ValueId id;
+  };
+  Record record() const;
+  void set_record(Record record);
+  void release_record();
+  bool is_released() const;  // whether there was a record
+  // The leaf that has this value, of which the pointer is the identity; null if this is not the value of a leaf.
+  std::shared_ptr<const void> leaf() const;
+  void set_leaf(std::shared_ptr<const void> leaf);
+  bool requires_gradient() const { return leaf() != nullptr || is_released() || record().expression != nullptr; }
 
   // The host value with all its rows; invalid if this is not a host value.
   const HostArray& complete_host() const;
@@ -43,12 +59,17 @@ struct LazyValue {
   LazyValue(TensorType type, Array array) : type(std::move(type)), array_(std::move(array)) {}
   LazyValue(TensorType type, ValueId id, std::shared_ptr<const Expression> producer)
       : type(std::move(type)),
-        id(id),
-        producer_(std::move(producer)) {}
+        producer_(std::move(producer)),
+        id_(id) {}
+  ~LazyValue();
 
  private:
   mutable std::mutex mutex_;
   std::shared_ptr<const Expression> producer_;
+  ValueId id_ = {};
+  Record record_ = {};
+  bool is_released_ = false;
+  std::shared_ptr<const void> leaf_;
   bool has_user_layout_ = true;
   Array array_;
 };
@@ -69,6 +90,9 @@ struct Expression : std::enable_shared_from_this<Expression> {
   bool has_world = false, has_mesh = false;  // whether world and mesh are known; operands determine them
   bool has_parameter_mesh = false;           // the mesh is the one that stores a parameter that the expression reads
   bool complete = false;                     // the API function has returned
+  bool requires_gradient = false;            // an operand requires a gradient, or a parameter is read
+  std::vector<std::pair<Parameter, std::uint64_t>> reads;  // parameters, with the number of writes before
+  std::vector<std::pair<Parameter, Tensor>> saved_reads;   // values of states such as that of random numbers
   int depth = 1;  // length of the longest chain of uncomputed expressions that ends with this one
   // The numbers (see DeferredReads) of the first and the last uncomputed expression that reads variables, among this
   // expression and those that it needs; 0 if there is none.
@@ -88,7 +112,8 @@ struct Expression : std::enable_shared_from_this<Expression> {
   // If the world stores the parameter and no earlier parameter has set the mesh, uses the mesh that stores the
   // parameter. Operands are transferred to this mesh.
   void place_with(const Parameter& parameter);
-  LazyValues pending_values() const;  // uncomputed values that the user can still read
+  bool passes_gradient(ValueId value) const;  // from a value to an operand or parameter
+  LazyValues pending_values() const;          // uncomputed values that the user can still read
 
  private:
   ValueId input(const std::shared_ptr<LazyValue>& value);

@@ -98,30 +98,11 @@ class SplitAxes {
   std::vector<ById<ValueId, Axes>> values_;  // by part
 };
 
-// Writes the nodes of one expression into the open trace, and returns the new ids of its values.
+// Writes the nodes of one expression and its updates into the open trace, and returns the new ids of its values.
 ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<const ValueId> operands) {
   const Graph& graph = expression.trace.graph;
-  ById<ValueId, ValueId> new_ids(graph.values.size());
-  std::size_t operand = 0;
-  for (const Node& node : graph.nodes) {
-    ScopedValue where(t.builder.where, node.where), path(t.builder.path, node.path);
-    if (node.op->role == Role::source) {
-      new_ids[node.outputs[0]] = operands[operand++];
-    } else if (node.op->role == Role::state) {
-      for (std::size_t v = 0; v < graph.variables.size(); ++v)
-        if (graph.variables[v].read == node.outputs[0])
-          new_ids[node.outputs[0]] = t.read(expression.trace.parameters()[v]);
-    } else {
-      std::vector<ValueId> inputs;
-      for (ValueId in : node.inputs) inputs.push_back(new_ids[in]);
-      const std::vector<ValueId> outputs = t.builder.add(node.op->name, inputs, node.attrs);
-      t.graph.nodes.back().regions = node.regions;
-      for (std::size_t i = 0; i < outputs.size(); ++i) {
-        new_ids[node.outputs[i]] = outputs[i];
-        if (const auto& layout = graph.value(node.outputs[i]).layout) t.graph.value(outputs[i]).layout = layout;
-      }
-    }
-  }
+  ById<ValueId, ValueId> new_ids =
+      write_nodes(t, expression, operands, [&](const Parameter& parameter) { return t.read(parameter); });
   for (std::size_t v = 0; v < graph.variables.size(); ++v)
     if (graph.variables[v].updated.valid())
       t.update(expression.trace.parameters()[v], new_ids[graph.variables[v].updated]);
@@ -312,7 +293,9 @@ bool has_planner_layout(const LazyValue& value) {
   ProgramBuilder program_builder(producer->mesh());
   program_builder.add(producer);
   const int last_part = static_cast<int>(program_builder.program.parts.size()) - 1;
-  return !SplitAxes(program_builder.program, producer->mesh()).result_axes({.part = last_part, .id = value.id}).empty();
+  return !SplitAxes(program_builder.program, producer->mesh())
+              .result_axes({.part = last_part, .id = value.id()})
+              .empty();
 }
 
 Array computed(const Tensor& tensor, SourceLine where) {
@@ -339,24 +322,38 @@ ExpressionScope::ExpressionScope() {
 }
 ExpressionScope::~ExpressionScope() = default;
 
-void ExpressionScope::finish(const SourceLine& where) const {
-  if (expression_ == nullptr) return;
-  Expression& expression = *expression_;
+namespace {
+
+// Runs an expression that is complete, unless it can be deferred.
+void run_or_defer(const std::shared_ptr<Expression>& complete_expression, const SourceLine& where) {
+  Expression& expression = *complete_expression;
   expression.complete = true;
   if (updates_variables(expression)) {
     const auto world = world_of(expression);
     // Only expressions that update the state of random numbers read it.
     if (expression.trace.parameters() != std::vector{world->counter}) run_deferred_reads(*world);
-    return run_now(expression_, where);
+    return run_now(complete_expression, where);
   }
-  if (!expression.trace.parameters().empty() && !defer_reads(expression)) return run_now(expression_, where);
+  if (!expression.trace.parameters().empty() && !defer_reads(expression)) return run_now(complete_expression, where);
   if (expression.first_read > 0) {
     expression.where = where;
     const auto world = world_of(expression);
-    if (world->deferred_reads.add(expression_)) run_deferred_reads(*world);
+    if (world->deferred_reads.add(complete_expression)) run_deferred_reads(*world);
   }
   if (expression.depth >= max_expression_depth || expression.last_read - expression.first_read >= max_expression_reads)
     run(expression.pending_values(), where);
+}
+
+}  // namespace
+
+void ExpressionScope::finish(const SourceLine& where) const {
+  if (expression_ == nullptr) return;
+  try {
+    run_or_defer(expression_, where);
+  } catch (...) {
+    expression_->saved_reads.clear();  // its values own the expression until they are computed
+    throw;
+  }
 }
 
 }  // namespace karez

@@ -94,10 +94,41 @@ void ProgramBuilder::add_part(std::shared_ptr<const Expression> expression) {
 ExpressionProgram::ValueSource ProgramBuilder::source_of(const std::shared_ptr<LazyValue>& value) {
   if (const auto producer = value->producer())
     if (const auto part = parts_.find(producer.get()); part != parts_.end())
-      return {.part = part->second, .id = value->id};
+      return {.part = part->second, .id = value->id()};
   const auto [argument, is_new] = arguments_.emplace(value->identity(), static_cast<int>(program.arguments.size()));
   if (is_new) program.arguments.push_back(value);
   return {.argument = argument->second};
+}
+
+ById<ValueId, ValueId> write_nodes(Trace& t, const Expression& expression, std::span<const ValueId> operands,
+                                   const std::function<ValueId(const Parameter&)>& read) {
+  const Graph& graph = expression.trace.graph;
+  ById<ValueId, ValueId> new_ids(graph.values.size());
+  std::size_t operand = 0;
+  for (const Node& node : graph.nodes) {
+    ScopedValue where(t.builder.where, node.where), path(t.builder.path, node.path);
+    if (node.op->role == Role::source) {
+      new_ids[node.outputs[0]] = operands[operand++];
+    } else if (node.op->role == Role::state) {
+      for (std::size_t v = 0; v < graph.variables.size(); ++v)
+        if (graph.variables[v].read == node.outputs[0])
+          new_ids[node.outputs[0]] = read(expression.trace.parameters()[v]);
+    } else {
+      write_node(t, graph, node, new_ids);
+    }
+  }
+  return new_ids;
+}
+
+void write_node(Trace& t, const Graph& graph, const Node& node, ById<ValueId, ValueId>& new_ids) {
+  std::vector<ValueId> inputs;
+  for (ValueId in : node.inputs) inputs.push_back(new_ids[in]);
+  const std::vector<ValueId> outputs = t.builder.add(node.op->name, inputs, node.attrs);
+  t.graph.nodes.back().regions = node.regions;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    new_ids[node.outputs[i]] = outputs[i];
+    if (const auto& layout = graph.value(node.outputs[i]).layout) t.graph.value(outputs[i]).layout = layout;
+  }
 }
 
 std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines) {

@@ -1,8 +1,10 @@
 // ExpressionProgram: several expressions joined into one program, and a key that describes its structure.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -48,6 +50,14 @@ class ProgramBuilder {
   std::map<const Expression*, int> parts_;
   std::map<const void*, int> arguments_;
 };
+
+// Writes the nodes of an expression into a trace, without updates of variables, and returns the new ids of its values.
+// `read` returns the value of a parameter.
+base::ById<ValueId, ValueId> write_nodes(Trace& t, const Expression& expression, std::span<const ValueId> operands,
+                                         const std::function<ValueId(const Parameter&)>& read);
+
+// Writes one node of a graph, whose inputs have new ids, and sets the new ids of its outputs.
+void write_node(Trace& t, const graph::Graph& graph, const graph::Node& node, base::ById<ValueId, ValueId>& new_ids);
 
 // Returns whether the node may fail in a launch (an index out of range). The key of a program then contains the user's
 // line.

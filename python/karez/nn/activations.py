@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from .. import _core
+from .. import _core, pointwise
 from ..dimensions import _normalised_dim
 from ..errors import UserError
 from ..functions import clip, softmax, split
-from ..pointwise import (
-    EXPM1,
-    expression,
-    hardsigmoid,
-    hardswish,
-    logsigmoid,
-    mish,
-    relu6,
-    selu,
-    softsign,
-    tanhshrink,
-    tensor_of,
-)
+from ..pointwise import EXPM1, expression, logsigmoid, softsign, tanhshrink, tensor_of
 from ..type_aliases import Operand, Tensor
+from ..writes import returned
 
 __all__ = [
     "celu",
@@ -50,24 +39,59 @@ def _number(value: float) -> str:
     return f"({float(value)!r})"
 
 
-def leaky_relu(input: Operand, negative_slope: float = 0.01) -> Tensor:
+def hardsigmoid(input: Operand, inplace: bool = False) -> Tensor:
+    """x / 6 + 1 / 2, limited to the range 0 to 1."""
+    return returned("hardsigmoid", input, pointwise.hardsigmoid(input), inplace)
+
+
+def hardswish(input: Operand, inplace: bool = False) -> Tensor:
+    """x * hardsigmoid(x)."""
+    return returned("hardswish", input, pointwise.hardswish(input), inplace)
+
+
+def mish(input: Operand, inplace: bool = False) -> Tensor:
+    """x * tanh(softplus(x))."""
+    return returned("mish", input, pointwise.mish(input), inplace)
+
+
+def relu6(input: Operand, inplace: bool = False) -> Tensor:
+    """x limited to the range 0 to 6."""
+    return returned("relu6", input, pointwise.relu6(input), inplace)
+
+
+def selu(input: Operand, inplace: bool = False) -> Tensor:
+    """scale * elu(x, alpha), with the constants of Klambauer et al., 2017."""
+    return returned("selu", input, pointwise.selu(input), inplace)
+
+
+def leaky_relu(input: Operand, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
     """x if x > 0, otherwise negative_slope * x."""
-    return expression(f"select(x > 0, x, {_number(negative_slope)} * x)", input)
+    return returned("leaky_relu", input, expression(f"select(x > 0, x, {_number(negative_slope)} * x)", input), inplace)
 
 
-def elu(input: Operand, alpha: float = 1.0) -> Tensor:
+def elu(input: Operand, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x if x > 0, otherwise alpha * (exp(x) - 1)."""
     a = _number(alpha)
-    return expression(f"select(x > 0, x, {a} * ({EXPM1}))", input, f"select(x > 0, 1, {a} * exp(x))")
+    return returned(
+        "elu",
+        input,
+        expression(f"select(x > 0, x, {a} * ({EXPM1}))", input, f"select(x > 0, 1, {a} * exp(x))"),
+        inplace,
+    )
 
 
-def celu(input: Operand, alpha: float = 1.0) -> Tensor:
+def celu(input: Operand, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x if x > 0, otherwise alpha * (exp(x / alpha) - 1)."""
     a = _number(alpha)
     scaled = (
         EXPM1.replace("exp(x)", f"exp(x / {a})").replace("0.5 * x", f"0.5 * x / {a}").replace("abs(x)", f"abs(x / {a})")
     )
-    return expression(f"select(x > 0, x, {a} * ({scaled}))", input, f"select(x > 0, 1, exp(x / {a}))")
+    return returned(
+        "celu",
+        input,
+        expression(f"select(x > 0, x, {a} * ({scaled}))", input, f"select(x > 0, 1, exp(x / {a}))"),
+        inplace,
+    )
 
 
 def softplus(input: Operand, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
@@ -77,21 +101,29 @@ def softplus(input: Operand, beta: float = 1.0, threshold: float = 20.0) -> Tens
     return _core.where(x * beta > threshold, x, soft)
 
 
-def hardtanh(input: Operand, min_val: float = -1.0, max_val: float = 1.0) -> Tensor:
+def hardtanh(input: Operand, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """x limited to the bounds."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
-        return clip(x, int(min_val), int(max_val))
+        return returned("hardtanh", input, clip(x, int(min_val), int(max_val)), inplace)
     low, high = _number(min_val), _number(max_val)
-    return expression(f"min(max(x, {low}), {high})", input, f"select(x > {low} && x < {high}, 1, 0)")
+    return returned(
+        "hardtanh",
+        input,
+        expression(f"min(max(x, {low}), {high})", input, f"select(x > {low} && x < {high}, 1, 0)"),
+        inplace,
+    )
 
 
-def threshold(input: Operand, threshold: float, value: float) -> Tensor:
+def threshold(input: Operand, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """x if it is above the threshold, otherwise the value."""
     x = tensor_of(input)
     if not x.dtype.is_floating_point:
-        return _core.where(_core.gt(x, threshold), x, _core.full([], int(value), dtype=x.dtype))
-    return expression(f"select(x > {_number(threshold)}, x, {_number(value)})", input)
+        out = _core.where(_core.gt(x, threshold), x, _core.full([], int(value), dtype=x.dtype))
+        return returned("threshold", input, out, inplace)
+    return returned(
+        "threshold", input, expression(f"select(x > {_number(threshold)}, x, {_number(value)})", input), inplace
+    )
 
 
 def hardshrink(input: Operand, lambd: float = 0.5) -> Tensor:

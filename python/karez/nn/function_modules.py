@@ -45,7 +45,9 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
         return function(*inputs, **{setting: getattr(self, setting) for setting in names})
 
     def extra_repr(self: Any) -> str:
-        return ", ".join(f"{setting}={getattr(self, setting)!r}" for setting in names)
+        return ", ".join(
+            f"{setting}={getattr(self, setting)!r}" for setting in names if setting != "inplace" or self.inplace
+        )
 
     methods = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr}
     return type(
@@ -54,10 +56,10 @@ def _layer(name: str, function: Callable[..., Any], doc: str, inputs: int = 1, *
 
 
 GELU = _layer("GELU", F.gelu, 'F.gelu; approximate="tanh" uses the tanh approximation.')
-ReLU = _layer("ReLU", lambda x: F.relu(x), "max(x, 0).")
+ReLU = _layer("ReLU", F.relu, "max(x, 0).")
 Tanh = _layer("Tanh", lambda x: F.tanh(x), "The hyperbolic tangent.")
 Sigmoid = _layer("Sigmoid", lambda x: F.sigmoid(x), "1 / (1 + exp(-x)).")
-SiLU = _layer("SiLU", lambda x: F.silu(x), "x times sigmoid(x).")
+SiLU = _layer("SiLU", F.silu, "x times sigmoid(x).")
 Identity = _layer("Identity", lambda x: tensor_of(x) if isinstance(x, numpy.ndarray) else x, "x itself.")
 Softmax = _layer("Softmax", lambda x, dim=None: F.softmax(x, dim), "The softmax along a dimension.")
 LogSoftmax = _layer(

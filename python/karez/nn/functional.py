@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .. import _core
-from .._core import correct_count, group_norm as _group_norm, linear, one_hot, relu, rotary, sigmoid, silu, tanh
+from .._core import correct_count, group_norm as _group_norm, linear, one_hot, rotary, sigmoid, tanh
 from ..creation import full, zeros_like
 from ..errors import ShapeError, UserError
 from ..functions import gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, unsqueeze, where
@@ -14,6 +14,7 @@ from ..manipulation import repeat_interleave
 from ..pointwise import tensor_of
 from ..type_aliases import Tensor
 from ..user_line import _at
+from ..writes import returned
 from . import activations, losses, padding, pooling, resizing
 from .activations import *
 from .losses import *
@@ -52,6 +53,16 @@ __all__ += losses.__all__
 __all__ += padding.__all__
 __all__ += pooling.__all__
 __all__ += resizing.__all__
+
+
+def relu(input: Any, inplace: bool = False) -> Tensor:
+    """max(x, 0). With inplace=True, the result is written to the input."""
+    return returned("relu", input, _core.relu(input), inplace)
+
+
+def silu(input: Any, inplace: bool = False) -> Tensor:
+    """x times sigmoid(x)."""
+    return returned("silu", input, _core.silu(input), inplace)
 
 
 def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Tensor:
@@ -179,18 +190,23 @@ def _one(value: Any) -> int:
     return value if isinstance(value, int) else int(value[0])
 
 
-def dropout(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Sets each element to 0 with probability p, and divides the others by 1 - p. The same elements are dropped on
     every mesh. If training is false, returns the input."""
-    return tensor_of(input) if not training else zeros_like(input) if p == 1 else _core.dropout(input, p)
+    if not training:
+        return tensor_of(input)
+    return returned("dropout", input, zeros_like(input) if p == 1 else _core.dropout(input, p), inplace)
 
 
-def dropout2d(input: Any, p: float = 0.5, training: bool = True) -> Tensor:
+def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Dropout that sets entire channels of [n, c, ...] to 0."""
     x = tensor_of(input)
-    if not training or p == 1:
-        return zeros_like(x) if training else x
-    return x * _core.dropout(full([*x.shape[:2], *[1] * (x.ndim - 2)], 1, dtype=x.dtype), p)
+    if not training:
+        return x
+    if p == 1:
+        return returned("dropout2d", x, zeros_like(x), inplace)
+    channels = full([*x.shape[:2], *[1] * (x.ndim - 2)], 1, dtype=x.dtype)
+    return returned("dropout2d", x, x * _core.dropout(channels, p), inplace)
 
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:

@@ -380,20 +380,20 @@ class MultiHeadAttention(Layer):
 class Dropout(Layer):
     """In training, sets each element to 0 with probability p and divides the others by 1 - p; otherwise returns x."""
 
-    def __init__(self, p: float = 0.5) -> None:
+    def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         if not 0 <= p <= 1:
             raise UserError(f"Dropout: p must be in [0, 1], got {p}")
-        self.p = p
+        self.p, self.inplace = p, inplace
 
     def forward(self, x: Operand) -> Tensor:
-        return F.dropout(x, self.p, self.training)
+        return F.dropout(x, self.p, self.training, inplace=self.inplace)
 
     def extra_repr(self) -> str:
-        return f"p={self.p}"
+        return f"p={self.p}" + ", inplace=True" * self.inplace
 
 
 class Dropout2d(Dropout):
     """Dropout that sets entire channels of x [n, c, ...] to 0."""
 
     def forward(self, x: Operand) -> Tensor:
-        return F.dropout2d(x, self.p, self.training)
+        return F.dropout2d(x, self.p, self.training, inplace=self.inplace)

@@ -123,7 +123,7 @@ class Module:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Discards gradients, as an optimiser's zero_grad() does."""
-        for p in self.parameters() if recording.gradients() is not None else ():
+        for p in self.parameters():
             p.grad = None
 
     def named_parameters(self) -> list[tuple[str, Parameter]]:

@@ -8,7 +8,7 @@ from typing import Any, Optional
 
 import numpy
 
-from .. import _core, recording, worlds
+from .. import _core, autograd, recording, worlds
 from ..dtypes import by_short, dtype as DType, float32
 from ..errors import ShapeError, TypeError, UserError
 from . import init as inits
@@ -111,19 +111,32 @@ class Parameter(_core.Tensor):
 
     @property
     def grad(self) -> Optional[_core.Tensor]:
-        """In a function that is being compiled, the sum of the gradients from backward(); otherwise None."""
+        """The sum of the gradients from backward(): in a function that is being compiled, of the calls in it; otherwise
+        of the calls outside of compiled functions since grad was last set to None."""
         found = recording.gradients()
-        return None if found is None else found.get(self._identity)
+        return autograd.gradient(self) if found is None else found.get(self._identity)
 
     @grad.setter
     def grad(self, value: Any) -> None:
         found = recording.gradients()
         if found is None:
-            raise UserError("p.grad can be set only in a function that is being compiled")
-        if value is None:
+            autograd.set_gradient(self, value)
+        elif value is None:
             found.pop(self._identity, None)
         else:
             found[self._identity] = value
+
+    requires_grad = True
+
+    def requires_grad_(self, requires_grad: bool = True) -> Any:
+        """Sets whether backward() computes the gradient."""
+        self.requires_grad = requires_grad
+        return self
+
+    @property
+    def is_leaf(self) -> bool:
+        """True."""
+        return True
 
     def numel(self) -> int:
         return math.prod(self._shape)

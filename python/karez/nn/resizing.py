@@ -6,6 +6,7 @@ from typing import Any, Optional
 
 import numpy
 
+from .. import _core
 from ..errors import ShapeError, UserError
 from ..half_precision import in_f32
 from ..manipulation import index_select, movedim
@@ -34,7 +35,7 @@ def resized(input: Tensor, new_sizes: list[int], weights: Any) -> Tensor:
         matrix = weights(size, count, i)
         if not numpy.array_equal(matrix, numpy.eye(size, count)):
             input = movedim(matmul(movedim(input, dim, -1), matrix.astype(input.dtype.name)), -1, dim)
-    return input
+    return _core.copied(input)
 
 
 def mean_weights(size: int, count: int, _: int) -> Any:

@@ -1,0 +1,144 @@
+"""kz.autograd: gradients outside of compiled functions. Results of computations with a tensor that has
+requires_grad=True, or with a parameter, remember how they were computed, until backward() or until they are freed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Optional, Union
+
+from . import _core, grad_mode, recording
+from .errors import ShapeError, TypeError, UserError
+from .type_aliases import Tensor
+from .user_line import _at
+
+__all__ = ["grad"]
+
+
+def requires_grad(self: Tensor) -> bool:
+    """Whether backward() computes the gradient with respect to the tensor, or to tensors that it was computed from."""
+    if self._kind == "traced":
+        return self.dtype.is_floating_point and grad_mode.is_grad_enabled()
+    return _core.requires_gradient(self)
+
+
+def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
+    """Makes the tensor a leaf: backward() adds the gradient with respect to it to its attribute grad. In a compiled
+    function nothing changes, since kz.grad(loss, [x]) accepts every float tensor of it."""
+    if self._kind != "traced":
+        _core.require_gradient(self, requires_grad)
+        if requires_grad:
+            recording.leaves[_core.leaf_identity(self)] = self
+    return self
+
+
+def _set_requires_grad(self: Tensor, value: bool) -> None:
+    requires_grad_(self, value)
+
+
+def is_leaf(self: Tensor) -> bool:
+    """Whether the tensor was not computed from tensors or parameters with gradients."""
+    return self._kind != "traced" and _core.is_leaf(self)
+
+
+def gradient(self: Tensor) -> Optional[Tensor]:
+    """The sum of the gradients of the calls of backward() since it was last set to None; None for a tensor without
+    requires_grad=True."""
+    found: Optional[Tensor] = vars(self).get("_grad")
+    return found
+
+
+def set_gradient(self: Tensor, value: Optional[Tensor]) -> None:
+    if value is not None and (not isinstance(value, Tensor) or value.shape != self.shape):
+        raise ShapeError(
+            f"grad must be None or a tensor {self._text()}, got "
+            f"{value._text() if isinstance(value, Tensor) else type(value).__name__}{_at()}"
+        )
+    vars(self)["_grad"] = value
+
+
+def accumulate(target: Tensor, value: Tensor) -> None:
+    """Adds a gradient to that of a leaf or parameter."""
+    old = gradient(target)
+    if old is None:
+        set_gradient(target, value)
+    elif grad_mode.is_grad_enabled() and _core.requires_gradient(value):
+        set_gradient(target, old + value)
+    else:
+        with grad_mode.no_grad():
+            _core.write(old, old + value)
+
+
+def backward(
+    outputs: Sequence[Tensor],
+    seeds: Sequence[Optional[Tensor]],
+    retain_graph: bool,
+    create_graph: bool,
+    inputs: Optional[Sequence[Tensor]] = None,
+) -> None:
+    """Adds the gradients of the sum of outputs[i] * seeds[i] to those of the leaves and parameters, or of `inputs`."""
+    targets = _targets(outputs) if inputs is None else list(inputs)
+    if not targets:
+        raise UserError(
+            f"backward: {outputs[0]._text()} depends on no parameter and on no tensor with requires_grad=True. Results "
+            "of compiled functions, of kz.no_grad and of detach() have no gradients; a compiled function calls "
+            f"backward() itself{_at()}"
+        )
+    values = _core.backward(list(outputs), list(seeds), targets, retain_graph, create_graph)
+    with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
+        for target, value in zip(targets, values):
+            accumulate(target, value)
+
+
+def _targets(outputs: Sequence[Tensor]) -> list[Tensor]:
+    parameters, leaves = _core.gradient_targets(list(outputs))
+    found = [recording.parameters.get(identity) for identity in parameters]
+    found = [p for p in found if p is not None and p.requires_grad]
+    return found + [leaf for leaf in map(recording.leaves.get, leaves) if leaf is not None]
+
+
+def grad(
+    outputs: Union[Tensor, Sequence[Tensor]],
+    inputs: Union[Tensor, Iterable[Tensor]],
+    grad_outputs: Union[None, Tensor, Sequence[Optional[Tensor]]] = None,
+    retain_graph: Optional[bool] = None,
+    create_graph: bool = False,
+    allow_unused: Optional[bool] = None,
+) -> tuple[Optional[Tensor], ...]:
+    """The gradients of the sum of outputs[i] * grad_outputs[i] with respect to tensors or parameters, as
+    torch.autograd.grad. Without grad_outputs, each output must have one element. Nothing is added to their `grad`.
+
+    With create_graph=True the gradients can be differentiated again. With allow_unused=True the gradient of an input on
+    which no output depends is None; otherwise it is an error.
+    """
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    seeds = [grad_outputs] if grad_outputs is None or isinstance(grad_outputs, Tensor) else list(grad_outputs)
+    if grad_outputs is None:
+        seeds = [None] * len(outputs)
+    if len(seeds) != len(outputs):
+        raise ShapeError(f"grad: expected {len(outputs)} grad_outputs, one for each output, got {len(seeds)}{_at()}")
+    if _core.tracing():
+        total: Any = None
+        for output, seed in zip(outputs, seeds):
+            term = output if seed is None else (output * _core.detached(seed)).sum()
+            total = term if total is None else total + term
+        return tuple(_core.grad(total, inputs))
+    parameters, leaves = _core.gradient_targets(outputs)
+    used = []
+    for number, value in enumerate(inputs):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"grad: input {number} must be a tensor, got {type(value).__name__}{_at()}")
+        is_used = (
+            value._identity in parameters
+            if value._kind == "parameter"
+            else not _core.is_leaf(value) or _core.leaf_identity(value) in leaves
+        )
+        if not is_used and not allow_unused:
+            raise UserError(
+                f"grad: no output depends on input {number}, {value._text()}, or it has no requires_grad=True; with "
+                f"allow_unused=True its gradient is None{_at()}"
+            )
+        used.append(is_used)
+    keeps = create_graph if retain_graph is None else retain_graph
+    values = iter(_core.backward(outputs, seeds, [v for v, u in zip(inputs, used) if u], keeps, create_graph))
+    return tuple(next(values) if is_used else None for is_used in used)
