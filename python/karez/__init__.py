@@ -25,6 +25,11 @@ from .dtypes import (
     int64 as int64,
     uint8 as uint8,
 )
+from .devices import (
+    device as device,
+    get_default_device as get_default_device,
+    set_default_device as set_default_device,
+)
 from .functions import *
 from .creation import *
 from .sorting import *
@@ -65,7 +70,16 @@ from .gradients import grad as grad, value_and_grad as value_and_grad
 from ._core import local as local
 from .compiled_function import Compiled as Compiled, compile as compile
 from .object_collectives import broadcast_object as broadcast_object
-from . import autograd as autograd, data as data, debug as debug, nn as nn, optim as optim
+from . import (
+    accelerator as accelerator,
+    autograd as autograd,
+    backends as backends,
+    cuda as cuda,
+    data as data,
+    debug as debug,
+    nn as nn,
+    optim as optim,
+)
 from .nn import functional
 
 F = functional

@@ -71,7 +71,7 @@ class CapturedState(AttributeGuards):
     def _finish_trace(self) -> None:
         """Updates the guards of the places that the trace has written, so that they expect the new values. Raises an
         error if such a value is a tensor of the traced program."""
-        failing, grown_lists = self._failing(), []
+        failing, grown_lists = self._failing_written(), []
         for number, value_left in failing.items():
             self._reject_traced(value_left, self.texts[number])
             grows = (
@@ -83,7 +83,7 @@ class CapturedState(AttributeGuards):
                 # The trace appends to this list, as to a log, so guards compare the items but not the length.
                 self.guards.loosen(number)
                 grown_lists.append(number)
-        failing = self._failing() if grown_lists else failing
+        failing = self._failing_written() if grown_lists else failing
         for instance, number in self._live_objects():
             for key, item in list(dict_of(instance).items()):
                 self._reject_traced(item, f"{self.texts[number]}.{key}")
@@ -104,6 +104,17 @@ class CapturedState(AttributeGuards):
         finally:
             self.finishing, self.rewritten = False, frozenset()
         self.written.update(range(first_new_guard, len(self.guards)))
+
+    def _failing_written(self) -> Any:
+        """The failing guards, except those of the hooks of modules, which continue to expect the hooks that the trace
+        found: after a hook has removed itself, the next call traces the function without it."""
+        return {number: value for number, value in self._failing().items() if not self._is_of_hooks(number)}
+
+    def _is_of_hooks(self, number: int) -> bool:
+        """Whether the guard compares a module's tuple of hooks or its items, without the values that hooks capture."""
+        while self.places[number][1] == INDEX:
+            number = self.places[number][0]
+        return self.places[number][1:3] == (ITEM, "_hooks")
 
     def _keeps_guard(self, number: int, current: Any) -> bool:
         """Whether the place keeps a guard, which then expects the value that the trace left. A counter loses its guard,

@@ -10,8 +10,9 @@ import numpy
 
 from . import _core
 from ._core import broadcast_to, cast, tracing, with_layout as _with_layout
+from .devices import check_device
 from .dimensions import _sizes
-from .dtypes import bool_, float32, float64, int64
+from .dtypes import bool_, dtype_of, float32, float64, int64
 from .errors import UserError
 from .layouts import P, by_dimension
 from .type_aliases import Tensor
@@ -37,10 +38,19 @@ def place_on_mesh(tensor: Tensor, mesh: Any, layout: Any) -> Tensor:
     return _core.laid_on(tensor, (mesh if isinstance(mesh, Mesh) else Mesh(mesh))._mesh, axes)
 
 
-def full(size: Any, fill_value: Any, *, dtype: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
+def full(
+    size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, mesh: Any = None, layout: Any = None
+) -> Tensor:
     """A tensor filled with a value. By default the value determines the dtype: int64, bool or float32. mesh= and
     layout= set its placement."""
-    return place_on_mesh(_full(size, fill_value, dtype), mesh, layout)
+    return _filled("full", size, fill_value, dtype, device, mesh, layout)
+
+
+def _filled(
+    function: str, size: Any, fill_value: Any, dtype: Any, device: Any, mesh: Any = None, layout: Any = None
+) -> Tensor:
+    check_device(function, device)
+    return place_on_mesh(_full(size, fill_value, None if dtype is None else dtype_of(function, dtype)), mesh, layout)
 
 
 def _full(size: Any, fill_value: Any, dtype: Any) -> Tensor:
@@ -49,50 +59,54 @@ def _full(size: Any, fill_value: Any, dtype: Any) -> Tensor:
         return cast(
             broadcast_to(_core.constant(numpy.asarray(fill_value, numpy.int64)), _sizes((size,))), dtype or int64
         )
-    fill_value = bool(fill_value) if dtype is not None and getattr(dtype, "name", dtype) == "bool" else fill_value
+    fill_value = bool(fill_value) if dtype is bool_ else fill_value
     return _core.full(
         _sizes((size,)), fill_value, dtype=dtype or (bool_ if kind == "b" else int64 if kind in "iu" else float32)
     )
 
 
-def zeros(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
+def zeros(*size: Any, dtype: Any = float32, device: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
     """A tensor of zeros. mesh= and layout= set its placement."""
-    return full(_sizes(size), 0, dtype=dtype, mesh=mesh, layout=layout)
+    return _filled("zeros", _sizes(size), 0, dtype or float32, device, mesh, layout)
 
 
-def ones(*size: Any, dtype: Any = float32, mesh: Any = None, layout: Any = None) -> Tensor:
+def ones(*size: Any, dtype: Any = float32, device: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
     """A tensor of ones. mesh= and layout= set its placement."""
-    return full(_sizes(size), 1, dtype=dtype, mesh=mesh, layout=layout)
+    return _filled("ones", _sizes(size), 1, dtype or float32, device, mesh, layout)
 
 
-def zeros_like(input: Any, dtype: Any = None) -> Tensor:
+def zeros_like(input: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of zeros with the shape and dtype of the input."""
-    return full(input.shape, 0, dtype=dtype or input.dtype)
+    return _filled("zeros_like", input.shape, 0, dtype or input.dtype, device)
 
 
-def ones_like(input: Any, dtype: Any = None) -> Tensor:
+def ones_like(input: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of ones with the shape and dtype of the input."""
-    return full(input.shape, 1, dtype=dtype or input.dtype)
+    return _filled("ones_like", input.shape, 1, dtype or input.dtype, device)
 
 
-def full_like(input: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+def full_like(input: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor filled with a value, with the shape and dtype of the input."""
-    return full(input.shape, fill_value, dtype=dtype or input.dtype)
+    return _filled("full_like", input.shape, fill_value, dtype or input.dtype, device)
 
 
 def arange(
-    start: Any, end: Any = None, step: Any = 1, dtype: Any = None, *, mesh: Any = None, layout: Any = None
+    start: Any,
+    end: Any = None,
+    step: Any = 1,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    mesh: Any = None,
+    layout: Any = None,
 ) -> Tensor:
     """The vector start, start + step, ... up to but not including end; arange(n) starts at 0. By default the dtype is
     int64 if all three numbers are integers, otherwise float32. mesh= and layout= set the placement of the vector."""
+    check_device("arange", device)
     start, end = (0, start) if end is None else (start, end)
     is_integral = builtins.all(isinstance(value, (int, numpy.integer)) for value in (start, end, step))
-    result_dtype: Any = dtype or (int64 if is_integral else float32)
-    name = (
-        result_dtype
-        if isinstance(result_dtype, str)
-        else str(getattr(result_dtype, "name", None) or numpy.dtype(result_dtype).name)
-    )
+    result_dtype = dtype_of("arange", dtype or (int64 if is_integral else float32))
+    name = result_dtype.name
     if not builtins.all(math.isfinite(value) for value in (start, end, step)):
         raise UserError(f"arange: start, end and step must be finite, got {start}, {end} and {step}{_at()}")
     # As in PyTorch, an int64 range truncates its bounds before the elements are counted, and other integer types

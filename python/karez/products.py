@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Optional, Union
+from typing import Any, Optional, Union
 
 from . import _core
+from .devices import check_device
 from .dimensions import _normalised_dim
-from .dtypes import bool_, dtype as DType, float32, int64
+from .dtypes import bool_, dtype as DType, dtype_of, float32, int64
 from .errors import ShapeError
 from .functions import reshape, sum, unsqueeze
 from .manipulation import diagonal
@@ -117,10 +118,13 @@ def trace(input: Tensor) -> Tensor:
     return sum(diagonal(_require_rank("trace", input, 2)))
 
 
-def eye(n: int, m: Optional[int] = None, *, dtype: DType = float32) -> Tensor:
+def eye(n: int, m: Optional[int] = None, *, dtype: Optional[DType] = float32, device: Any = None) -> Tensor:
     """[n, m] with 1 on the diagonal, 0 elsewhere."""
+    check_device("eye", device)
     m = n if m is None else m
-    return _core.cast(_core.eq(_core.iota([n, 1], 0, int64), _core.iota([1, m], 1, int64)), dtype)
+    return _core.cast(
+        _core.eq(_core.iota([n, 1], 0, int64), _core.iota([1, m], 1, int64)), dtype_of("eye", dtype or float32)
+    )
 
 
 def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 2) -> Tensor:

@@ -12,6 +12,7 @@ from . import (
     _core,
     autograd,
     creation,
+    devices,
     dlpack,
     functions,
     gradients,
@@ -28,7 +29,7 @@ from . import (
 )
 from ._core import Tensor as Tensor
 from .dimensions import _normalised_dim, _sizes
-from .dtypes import bfloat16, bool_, by_short, dtype as DType, float16, float32, float64, int32, int64
+from .dtypes import bfloat16, bool_, by_short, dtype as DType, dtype_of, float16, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
 from .indexing import getitem
 from .user_line import _at
@@ -36,23 +37,30 @@ from .worlds import check_fork, world
 
 
 def tensor(
-    data: Any, dtype: Any = None, *, mesh: Any = None, layout: Any = None, requires_grad: bool = False
+    data: Any,
+    dtype: Any = None,
+    *,
+    device: Any = None,
+    mesh: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
 ) -> Tensor:
     """Makes a tensor from numbers or a NumPy array, which is copied. In a compiled function the tensor is a constant.
     Python floats become float32. mesh= and layout= set the placement; without them the tensor is on the host. With
     requires_grad=True, backward() computes the gradient with respect to it."""
-    out = creation.place_on_mesh(_tensor(data, dtype), mesh, layout)
+    devices.check_device("tensor", device)
+    out = creation.place_on_mesh(_tensor(data, None if dtype is None else dtype_of("tensor", dtype)), mesh, layout)
     return autograd.requires_grad_(out) if requires_grad else out
 
 
-def _tensor(data: Any, dtype: Any) -> Tensor:
+def _tensor(data: Any, dtype: Optional[DType]) -> Tensor:
     array = numpy.asarray(data)
-    if dtype is bfloat16 or getattr(dtype, "name", dtype) == "bfloat16":
+    if dtype is bfloat16:
         return functions.cast(
             _core.constant(array if array.dtype.name == "bfloat16" else array.astype(numpy.float64)), bfloat16
         )
     if dtype is not None:
-        array = array.astype(dtype.name if isinstance(dtype, DType) else dtype)
+        array = array.astype(dtype.name)
     elif array.dtype == numpy.float64 and not isinstance(data, (numpy.ndarray, numpy.generic)):
         array = array.astype(numpy.float32)
     return _core.constant(array)
@@ -60,16 +68,15 @@ def _tensor(data: Any, dtype: Any) -> Tensor:
 
 def numpy_of(self: Tensor) -> numpy.ndarray[Any, Any]:
     """The tensor as a NumPy array; waits for the call that computes it."""
-    array: numpy.ndarray[Any, Any] = _host_value(self)
+    array: numpy.ndarray[Any, Any] = _host_value(self, "numpy()")
     host_copies.note_read(self, array)
     return array
 
 
-def _host_value(self: Tensor) -> Any:
+def _host_value(self: Tensor, what: str) -> Any:
+    _require_value(self, what)
     if self._kind == "parameter":
         return world().read(self) if world().has(self) else world().first_values([self])[0]
-    if self._kind == "traced":
-        raise _unknown(self, "numpy()")
     check_fork()
     return self._read()
 
@@ -79,22 +86,42 @@ def _readable(self: Tensor) -> Tensor:
     return functions.cast(self, float32) if self._dtype == "bf16" else self
 
 
-def _unknown(self: Tensor, what: str) -> UserError:
-    return UserError(
-        f"{what} of {self._text()} is not available: the tensor belongs to a function that is being compiled, and has "
-        f"no value before the function runs. Return it, and read the result of the call{_at()}"
-    )
+def _has_value(self: Tensor) -> bool:
+    """Whether the program may read the tensor here. In a trace it may not read a parameter, since the compiled function
+    would keep the value of its first call."""
+    return bool(self._kind != "traced") and not (self._kind == "parameter" and _core.tracing())
+
+
+def _require_value(self: Tensor, what: str) -> None:
+    if not _has_value(self):
+        reason = (
+            "the tensor belongs to a function that is being compiled, and has no value before the function runs"
+            if self._kind == "traced"
+            else "a function that is being compiled would keep the parameter's value of the first call"
+        )
+        raise UserError(
+            f"{what} of {self._text()} is not available: {reason}. Return it, and read the result of the call; "
+            f"kz.debug.print prints it when the function runs{_at()}"
+        )
 
 
 def item(self: Tensor) -> Union[bool, int, float]:
     """The single element, as a Python number."""
-    if self._kind == "traced":
-        raise _unknown(self, "item()")
+    return _number(self, "item()")
+
+
+def _number(self: Tensor, what: str) -> Union[bool, int, float]:
+    _require_value(self, what)
     array = _readable(self).numpy()
     if array.size != 1:
         raise ShapeError(f"item() and float() need a tensor with one element, got {self._text()}{_at()}")
     number: Union[bool, int, float] = array.item()
     return number
+
+
+def _tolist(self: Tensor) -> Any:
+    _require_value(self, "tolist()")
+    return _readable(self).numpy().tolist()
 
 
 def _bool(self: Tensor) -> bool:
@@ -104,13 +131,13 @@ def _bool(self: Tensor) -> bool:
             "`not`, since the function is traced before its values are known. kz.where(condition, a, b) selects "
             f"elements, and & | ~ combine conditions{_at()}"
         )
-    return builtins.bool(self.item())
+    return builtins.bool(_number(self, "bool()"))
 
 
 def _index(self: Tensor) -> int:
     if not self.dtype.name.startswith("int"):
         raise TypeError(f"{self._text()} cannot be an index; an index must be an integer{_at()}")
-    return int(self.item())
+    return int(_number(self, "int()"))
 
 
 def _len(self: Tensor) -> int:
@@ -124,6 +151,8 @@ def _iter(self: Tensor) -> Iterator[Tensor]:
 
 
 def _repr(self: Tensor) -> str:
+    if self._kind == "traced":
+        return f"Tensor({self._text()}, without a value during the trace; kz.debug.print prints it at run time)"
     if self._kind != "array":
         return f"Tensor({self._text()})"
     return (
@@ -134,16 +163,12 @@ def _repr(self: Tensor) -> str:
 
 def _format(self: Tensor, spec: str) -> str:
     """The format of a tensor without dimensions is that of its number, as in PyTorch."""
-    if self._kind == "traced" and spec:
+    if spec and not _has_value(self):
         raise UserError(
             f"{self._text()} cannot be formatted: the tensor belongs to a function that is being compiled, and has no "
             f"value before the function runs. kz.debug.print prints it at run time{_at()}"
         )
-    return (
-        builtins.format(self.item(), spec)
-        if self.ndim == 0 and self._kind != "traced"
-        else object.__format__(self, spec)
-    )
+    return builtins.format(self.item(), spec) if self.ndim == 0 and _has_value(self) else object.__format__(self, spec)
 
 
 def _reduce(self: Tensor) -> NoReturn:
@@ -177,11 +202,13 @@ def _methods() -> Any:
     return methods | {
         "numpy": numpy_of,
         "item": item,
-        "tolist": lambda self: _readable(self).numpy().tolist(),
+        "tolist": _tolist,
         "reshape": _view,
         "view": _view,
-        "to": _to,
-        "type": _to,
+        "to": devices.to,
+        "type": devices.type_,
+        "cpu": devices.cpu,
+        "cuda": devices.cuda,
         "transpose": f.swapaxes,
         "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
         "detach": _core.detached,
@@ -213,8 +240,8 @@ def _size(self: Tensor, dim: Optional[int] = -999) -> Union[int, tuple[int, ...]
 
 
 _special = {
-    "__float__": lambda self: float(self.item()),
-    "__int__": lambda self: int(self.item()),
+    "__float__": lambda self: float(_number(self, "float()")),
+    "__int__": lambda self: int(_number(self, "int()")),
     "__bool__": _bool,
     "__index__": _index,
     "__len__": _len,
@@ -247,6 +274,8 @@ _special = {
     "__dlpack_device__": dlpack.dlpack_device,
     "ndim": property(lambda self: len(self.shape)),
     "dtype": property(lambda self: by_short[self._dtype]),
+    "device": property(devices.device_of),
+    "is_cuda": property(lambda self: False),
     "T": property(functions.transpose),
     "mT": property(functions.transpose),
     "layout": property(parts.layout),
@@ -280,8 +309,6 @@ _docs = {
     "tolist": "The elements as nested lists of Python numbers; waits for the call that computes them.",
     "reshape": "The same elements in another shape; one size may be -1.",
     "view": "Same as reshape.",
-    "to": "The elements converted to another dtype.",
-    "type": "Same as to.",
     "permute": "The tensor with its dimensions in the given order.",
     "expand": "The tensor repeated along dimensions of size 1; -1 keeps the size of a dimension.",
     "float": "The elements converted to float32.",
@@ -298,6 +325,7 @@ _docs = {
     "size": "The shape, or the size along a dimension.",
     "ndim": "The number of dimensions.",
     "dtype": "The dtype of the elements.",
+    "is_cuda": "False, since there is no CUDA device.",
 }
 for _name, _method in members.items():
     if _name in _docs:

@@ -25,14 +25,28 @@ constexpr NumpyDType numpy_dtypes[] = {
 constexpr std::string_view supported_dtypes =
     "; the supported dtypes are float32, float64, float16, int32, int64, uint8 and bool, and bfloat16 from ml_dtypes "
     "or "
-    "DLPack. x.astype(...) converts an array";
+    "DLPack. x.astype(";
+
+// The supported dtype of NumPy to which an array of this kind (NumPy's letter) is best converted.
+std::string_view closest_dtype(char kind, std::size_t bits) {
+  if (kind == 'f') return bits == 16 ? "numpy.float16" : bits == 32 ? "numpy.float32" : "numpy.float64";
+  if (kind == 'i') return bits <= 32 ? "numpy.int32" : "numpy.int64";
+  if (kind == 'u') return bits <= 16 ? "numpy.int32" : "numpy.int64";
+  return "...";
+}
+
+[[noreturn]] void reject_dtype(std::string_view name, char kind, std::size_t bits) {
+  base::fail(ErrorKind::type, "unsupported array dtype ", name, supported_dtypes, closest_dtype(kind, bits),
+             ") converts an array");
+}
 
 DType from_dlpack(nb::dlpack::dtype dtype) {
   for (const NumpyDType& one : numpy_dtypes)
     if (dlpack_of(one.dtype) == dtype) return one.dtype;
   constexpr std::string_view kinds[] = {"int", "uint", "float", "object", "bfloat", "complex", "bool"};
   const std::string_view kind = dtype.code < std::size(kinds) ? kinds[dtype.code] : "?";
-  base::fail(ErrorKind::type, "unsupported array dtype ", kind, static_cast<int>(dtype.bits), supported_dtypes);
+  reject_dtype(cat(kind, static_cast<int>(dtype.bits)),
+               kind == "int" || kind == "uint" || kind == "float" ? kind[0] : '?', dtype.bits);
 }
 
 // An array of one number, with the address of the number, and the type of its scalars.
@@ -103,12 +117,13 @@ std::vector<PyObject*> DeferredDecref::objects_;
 // Returns an ndarray view of a NumPy array. If the dtype is not supported, throws an error that names it.
 using NumpyView = nb::ndarray<nb::ro, nb::device::cpu, nb::c_contig>;
 NumpyView numpy_view(const nb::object& array) {
-  const nb::object dtype = array.attr("dtype"), kind = dtype.attr("kind");
+  const nb::object dtype = array.attr("dtype");
+  const auto kind = nb::cast<std::string>(dtype.attr("kind"));
   NumpyView array_view;
-  const bool numbers = std::string_view("fiub").find(nb::cast<std::string>(kind)) != std::string_view::npos;
+  const bool numbers = std::string_view("fiub").find(kind) != std::string_view::npos;
   if (!numbers || !nb::try_cast(array, array_view, false))
-    base::fail(ErrorKind::type, "unsupported array dtype ", nb::cast<std::string>(nb::str(nb::handle(dtype))),
-               supported_dtypes);
+    reject_dtype(nb::cast<std::string>(nb::str(nb::handle(dtype))), kind[0],
+                 8 * nb::cast<std::size_t>(dtype.attr("itemsize")));
   return array_view;
 }
 TensorType type_of(const NumpyView& array_view) {

@@ -247,9 +247,9 @@ def test_an_error_filter_stops_the_call_and_the_next_one_runs():
     [
         ("numpy", lambda x: x.numpy()),
         ("numpy", lambda x: np.asarray(x)),
-        ("numpy", lambda x: x.tolist()),
-        ("item", lambda x: float(x.sum())),
-        ("item", lambda x: int(x.sum())),
+        ("tolist", lambda x: x.tolist()),
+        ("float", lambda x: float(x.sum())),
+        ("int", lambda x: int(x.sum())),
         ("item", lambda x: x[0, 0].item()),
     ],
 )
@@ -259,7 +259,8 @@ def test_a_read_in_a_compiled_function_says_what_to_do(what, read):
         f(X)
     message = str(caught.value)
     assert message.startswith(f"{what}() of f32")
-    assert "has no value before the function runs. Return it, and read the result of the call\n" in message
+    assert "has no value before the function runs. Return it, and read the result of the call; " in message
+    assert "; kz.debug.print prints it when the function runs\n" in message
     assert "\n  at test_host_copies.py:" in message
     with pytest.raises(kz.errors.UserError):
         f(X)

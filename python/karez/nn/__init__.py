@@ -2,6 +2,7 @@
 
 from . import functional as functional, init as init, utils as utils
 from .attention import MultiheadAttention as MultiheadAttention
+from .containers import ModuleDict as ModuleDict, ModuleList as ModuleList, Sequential as Sequential
 from .function_modules import (
     CELU as CELU,
     ELU as ELU,
@@ -80,7 +81,7 @@ from .layers import (
     PReLU as PReLU,
     RMSNorm as RMSNorm,
 )
-from .module import Module as Module, ModuleDict as ModuleDict, ModuleList as ModuleList, Sequential as Sequential
+from .module import Module as Module
 from .parameter import Buffer as Buffer, Parameter as Parameter
 from .recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN
 from .transformers import (

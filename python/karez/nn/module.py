@@ -6,15 +6,18 @@ import copy
 import copyreg
 import math
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
-from typing import Any, Callable, TypeVar
+from typing import Any, Callable, NoReturn, Optional, TypeVar
 
 from .. import _core, recording
-from ..dtypes import float32, float64
-from ..errors import NameError, UserError
-from ..type_aliases import Operand
+from ..devices import no_cuda, target_of_to
+from ..dtypes import bfloat16, dtype as DType, float16, float32, float64
+from ..errors import NameError, TypeError, UserError
+from ..user_line import _at
 from ..worlds import world
+from .hooks import Hooked
+from .member_list import MemberList
 from .parameter import Buffer, Parameter, parameter_values, value_for_parameter
 
 _local = threading.local()
@@ -23,7 +26,7 @@ Self = TypeVar("Self", bound="Module")
 copyreg.pickle(type(_core.relu), lambda function: function.__name__)  # copied modules share functions
 
 
-class Module:
+class Module(Hooked):
     """The base class of modules. Parameters and child modules are plain attributes, or items of lists, tuples and dicts
     in attributes. Subclasses define forward(...).
 
@@ -51,12 +54,12 @@ class Module:
             if not _core.tracing():
                 if depth == 0:
                     self._name_parameters()
-                return self.forward(*args, **keywords)
+                return self._call_with_hooks(args, keywords) if self._hooks else self.forward(*args, **keywords)
             with ModulePathScope() if getattr(_local, "paths", None) is None else nullcontext():
                 if id(self) not in _local.paths:
                     _add_root(self)
                 with _core.Within(_local.paths[id(self)][0]):
-                    return self.forward(*args, **keywords)
+                    return self._call_with_hooks(args, keywords) if self._hooks else self.forward(*args, **keywords)
         finally:
             _local.depth = depth
 
@@ -67,21 +70,21 @@ class Module:
             object.__setattr__(duplicate, name, copy.deepcopy(value, memo))
         return duplicate
 
-    def named_children(self) -> list[tuple[str, Module]]:
+    def named_children(self) -> MemberList[tuple[str, Module]]:
         """The child modules with their names: "fc", "blocks.0"."""
-        return [(name, child) for name, child in _named_members(self) if isinstance(child, Module)]
+        return MemberList((name, child) for name, child in _named_members(self) if isinstance(child, Module))
 
-    def children(self) -> list[Module]:
+    def children(self) -> MemberList[Module]:
         """The child modules."""
-        return [child for _, child in self.named_children()]
+        return MemberList(child for _, child in self.named_children())
 
-    def named_modules(self) -> list[tuple[str, Module]]:
+    def named_modules(self) -> MemberList[tuple[str, Module]]:
         """This module and its descendants, each listed once, with their paths from this module."""
-        return list(_walk(self, "", set()))
+        return MemberList(_walk(self, "", set()))
 
-    def modules(self) -> list[Module]:
+    def modules(self) -> MemberList[Module]:
         """This module and its descendants, each listed once."""
-        return [module for _, module in self.named_modules()]
+        return MemberList(module for _, module in self.named_modules())
 
     def get_submodule(self, target: str) -> Any:
         """The descendant at a path from this module."""
@@ -99,45 +102,69 @@ class Module:
         fn(self)
         return self
 
-    def add_module(self, name: Any, module: Any) -> None:
-        """Sets an attribute to a module."""
-        setattr(self, name, module)
+    def add_module(self, name: str, module: Optional[Module]) -> None:
+        """Sets an attribute to a module or None."""
+        self._register_member("add_module", name, module, Module)
 
-    def register_parameter(self, name: Any, param: Any) -> None:
+    register_module = add_module
+
+    def register_parameter(self, name: str, param: Optional[Parameter]) -> None:
         """Sets an attribute to a parameter or None."""
-        setattr(self, name, param)
+        self._register_member("register_parameter", name, param, Parameter)
 
-    def register_buffer(self, name: Any, tensor: Any) -> None:
-        """Sets an attribute to a Buffer or None; an array or tensor of numbers becomes a Buffer."""
-        setattr(
-            self,
-            name,
-            tensor
-            if tensor is None or isinstance(tensor, Buffer)
-            else Buffer(tensor.numpy() if isinstance(tensor, _core.Tensor) else tensor),
-        )
+    def register_buffer(self, name: str, tensor: Any, persistent: bool = True) -> None:
+        """Sets an attribute to a Buffer or None; an array or tensor of numbers becomes a Buffer. With persistent=False
+        it is not part of state_dict()."""
+        if tensor is not None and not isinstance(tensor, Buffer):
+            tensor = Buffer(tensor.numpy() if isinstance(tensor, _core.Tensor) else tensor)
+        if tensor is not None:
+            tensor.persistent = bool(persistent)
+        self._register_member("register_buffer", name, tensor, Buffer)
 
-    def named_buffers(self) -> list[tuple[str, Parameter]]:
+    def _register_member(self, method: str, name: Any, value: Any, kind: type) -> None:
+        if not isinstance(name, str) or not name or "." in name:
+            raise UserError(f"{method}: the name must be a nonempty string without a dot, got {name!r}{_at()}")
+        if value is not None and not isinstance(value, kind):
+            raise TypeError(f"{method}: {name} must be a {kind.__name__.lower()} or None, got {value!r}{_at()}")
+        if not isinstance(getattr(self, name, None), (kind, type(None))):
+            raise UserError(f"{method}: {type(self).__name__} already has an attribute {name!r}{_at()}")
+        setattr(self, name, value)
+
+    def get_parameter(self, target: str) -> Parameter:
+        """The parameter at a path from this module."""
+        return _member("get_parameter", target, self.named_parameters())
+
+    def get_buffer(self, target: str) -> Parameter:
+        """The buffer at a path from this module."""
+        return _member("get_buffer", target, self.named_buffers())
+
+    def named_buffers(self) -> MemberList[tuple[str, Parameter]]:
         """A pair (path from this module, buffer) for each buffer."""
-        return [(name, p) for name, p in self._state() if isinstance(p, Buffer)]
+        return MemberList((name, p) for name, p in self._state() if isinstance(p, Buffer))
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Discards gradients, as an optimiser's zero_grad() does."""
         for p in self.parameters():
             p.grad = None
 
-    def named_parameters(self) -> list[tuple[str, Parameter]]:
+    def named_parameters(self, prefix: str = "", recurse: bool = True) -> MemberList[tuple[str, Parameter]]:
         """A pair (path from this module, parameter) for each trained parameter, in attribute order. A tied parameter is
-        listed once, under its first path."""
-        return [(name, p) for name, p in self._state() if not isinstance(p, Buffer)]
+        listed once, under its first path. With a prefix, the paths begin with it; recurse=False leaves out the
+        parameters of child modules."""
+        own = {id(p) for _, p in _named_members(self)}
+        return MemberList(
+            (_joined(prefix, name), p)
+            for name, p in self._state()
+            if not isinstance(p, Buffer) and (recurse or id(p) in own)
+        )
 
-    def parameters(self) -> list[Parameter]:
-        """All trained parameters, in attribute order."""
-        return [p for _, p in self.named_parameters()]
+    def parameters(self, recurse: bool = True) -> MemberList[Parameter]:
+        """All trained parameters, in attribute order; recurse=False leaves out those of child modules."""
+        return MemberList(p for _, p in self.named_parameters(recurse=recurse))
 
-    def buffers(self) -> list[Parameter]:
+    def buffers(self) -> MemberList[Parameter]:
         """All buffers, in attribute order."""
-        return [p for _, p in self.named_buffers()]
+        return MemberList(p for _, p in self.named_buffers())
 
     def _state(self) -> list[tuple[str, Parameter]]:
         """Parameters and buffers, each listed once, with their paths from this module. The paths become their names
@@ -156,8 +183,9 @@ class Module:
         """The values of parameters and buffers as NumPy arrays, by path from this module. A parameter that no function
         has used has its initial values. A tied parameter is listed under each of its paths."""
         self._name_parameters()
-        state = _named_tensors(self, "", [])
-        values = dict(zip((id(p) for _, p in self._state()), parameter_values([p for _, p in self._state()])))
+        state = [(name, p) for name, p in _named_tensors(self, "", []) if p.persistent]
+        tensors = list({id(p): p for _, p in state}.values())
+        values = dict(zip(map(id, tensors), parameter_values(tensors)))
         return {name: values[id(p)] for name, p in state}
 
     def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> tuple[list[str], list[str]]:
@@ -165,7 +193,7 @@ class Module:
         arrays. With strict=True, no path may be missing or unknown. For a tied parameter one path suffices; if there
         are several, the last one counts. Returns the missing and the unknown paths."""
         self._name_parameters()
-        tensors = dict(_named_tensors(self, "", []))
+        tensors = {name: p for name, p in _named_tensors(self, "", []) if p.persistent}
         named_ids = {id(tensors[name]) for name in state_dict if name in tensors}
         missing, extra = (
             [n for n, p in tensors.items() if id(p) not in named_ids],
@@ -203,20 +231,45 @@ class Module:
             p.requires_grad = requires_grad
         return self
 
-    def to(self: Self, dtype: Any) -> Self:
-        """Changes the dtype of floating-point parameters and buffers. Call it before an optimiser or a function uses
-        them."""
-        for p in [p for _, p in self._state() if p.dtype.is_floating_point]:
+    def to(self: Self, *args: Any, **keywords: Any) -> Self:
+        """Changes the dtype of floating-point parameters and buffers: to(dtype), to(device, dtype) or to(tensor). Call
+        it before an optimiser or a function uses them. The device, which is always the CPU, has no effect."""
+        dtype, _ = target_of_to(args, keywords)
+        return self if dtype is None else self._converted("to", dtype)
+
+    def _converted(self: Self, method: str, dtype: DType) -> Self:
+        if not dtype.is_floating_point:
+            raise TypeError(f"{method}: the dtype of a module must be floating-point, got {dtype.name}{_at()}")
+        changed = [p for _, p in self._state() if p.dtype.is_floating_point and p.dtype is not dtype]
+        for p in changed:
+            p._require_adaptable(method, dtype)
+        for p in changed:
             p._adapt(dtype)
         return self
 
+    def cpu(self: Self) -> Self:
+        """The module itself, since all parameters are on the CPU."""
+        return self
+
+    def cuda(self, *_: Any, **__: Any) -> NoReturn:
+        """Raises an error, since there is no CUDA device."""
+        raise no_cuda("cuda()")
+
     def double(self: Self) -> Self:
         """Same as to(float64)."""
-        return self.to(float64)
+        return self._converted("double", float64)
 
     def float(self: Self) -> Self:
         """Same as to(float32)."""
-        return self.to(float32)
+        return self._converted("float", float32)
+
+    def half(self: Self) -> Self:
+        """Same as to(float16)."""
+        return self._converted("half", float16)
+
+    def bfloat16(self: Self) -> Self:
+        """Same as to(bfloat16)."""
+        return self._converted("bfloat16", bfloat16)
 
     def extra_repr(self) -> str:
         """The text that the repr shows in parentheses."""
@@ -247,7 +300,8 @@ def _named_members(module: Any) -> Iterator[tuple[str, Any]]:
     """The parameters and child modules by name, in attribute order. An item of a list, tuple or dict has a name such as
     "blocks.0"."""
     for name, value in vars(module).items():
-        yield from _named_values(name, value)
+        if name != "_hooks":
+            yield from _named_values(name, value)
 
 
 def _named_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -270,6 +324,14 @@ def _named_tensors(module: Module, path: str, ancestors: list[Module]) -> list[t
         elif not any(item is outer for outer in (*ancestors, module)):
             out += _named_tensors(item, _joined(path, name), [*ancestors, module])
     return out
+
+
+def _member(method: str, target: str, members: list[tuple[str, Parameter]]) -> Parameter:
+    found = dict(members)
+    if target not in found:
+        known = ", ".join(list(found)[:8]) or "none"
+        raise NameError(f"{method}: unknown path {target!r}; known paths: {known}{_at()}")
+    return found[target]
 
 
 class ModulePathScope:
@@ -306,37 +368,3 @@ def _walk(module: Module, path: str, visited: set[int]) -> Iterator[tuple[str, M
     yield path, module
     for name, child in module.named_children():
         yield from _walk(child, _joined(path, name), visited)
-
-
-class Sequential(Module):
-    """Calls modules (or functions) in sequence; their names are "0", "1", ..."""
-
-    def __init__(self, *layers: Any) -> None:
-        for i, layer in enumerate(layers):
-            setattr(self, str(i), layer)
-        self._layers = len(layers)
-        self._forward_attributes = frozenset(map(str, range(self._layers)))
-
-    def forward(self, x: Operand) -> Any:
-        for i in range(self._layers):
-            x = getattr(self, str(i))(x)
-        return x
-
-    def __len__(self) -> int:
-        return self._layers
-
-    def __getitem__(self, i: Any) -> Any:
-        return getattr(self, str(range(self._layers)[i]))
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter([self[i] for i in range(self._layers)])
-
-
-def ModuleList(modules: Iterable[Any] = ()) -> list[Any]:
-    """A list; plain lists of modules work too."""
-    return list(modules)
-
-
-def ModuleDict(modules: Any = ()) -> dict[Any, Any]:
-    """A dict; plain dicts of modules work too."""
-    return dict(modules)

@@ -24,6 +24,8 @@ class Parameter(_core.Tensor):
     parameter without a module.
     """
 
+    persistent = True  # whether state_dict() contains it
+
     def __init__(
         self, data: Any, init: Any = None, *, dtype: Any = None, requires_grad: bool = True, name: Any = None
     ) -> None:
@@ -58,6 +60,7 @@ class Parameter(_core.Tensor):
             self._initialiser if self._is_new() and not worlds.loaded else inits.value(parameter_values([self])[0]),
         )
         duplicate.requires_grad = self.requires_grad
+        duplicate.persistent = self.persistent
         return duplicate
 
     def _is_new(self) -> bool:
@@ -84,16 +87,19 @@ class Parameter(_core.Tensor):
 
     def _adapt(self, dtype: Any) -> None:
         """Changes the dtype. Raises an error if the parameter is in use already."""
-        if not self._adaptable or worlds.has(self):
-            raise TypeError(
-                f"to: {self!r} is in use already; set the dtype of a module before its parameters are passed to an "
-                "optimiser, loaded, or used in a call"
-            )
+        self._require_adaptable("to", dtype)
         name = self.name
         self._make(self.shape, dtype, self._initialiser)
         self._named = False
         if name is not None:
             self._set_path(name)
+
+    def _require_adaptable(self, method: str, dtype: DType) -> None:
+        if not self._adaptable or worlds.has(self):
+            raise TypeError(
+                f"{method}: {self!r} is in use already, so its dtype cannot change; call net.to(kz.{dtype.name}) "
+                "before the module's parameters are passed to an optimiser, loaded, or used in a call"
+            )
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -1,0 +1,140 @@
+"""Hooks of modules: functions that a call of a module calls before and after forward."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+import weakref
+from typing import Any, Callable, NamedTuple
+
+from ..errors import TypeError
+from ..user_line import _at
+
+PRE, POST = "forward_pre", "forward"
+
+
+class Hook(NamedTuple):
+    """A registered function."""
+
+    kind: str
+    function: Callable[..., Any]
+    with_kwargs: bool
+    always_call: bool
+
+
+class RemovableHandle:
+    """A registered hook. remove() removes it from its module, as does the end of a `with` statement."""
+
+    def __init__(self, module: Any, hook: Hook) -> None:
+        self._module, self._hook = weakref.ref(module), hook
+
+    def remove(self) -> None:
+        """Removes the hook from its module, unless it has been removed already."""
+        module = self._module()
+        if module is not None:
+            _set_hooks(module, tuple(hook for hook in module._hooks if hook is not self._hook))
+
+    def __enter__(self) -> RemovableHandle:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
+    def __deepcopy__(self, memo: Any) -> RemovableHandle:
+        """A handle for the copied hook of the copied module."""
+        module = self._module()
+        if module is None:
+            return self
+        return RemovableHandle(copy.deepcopy(module, memo), copy.deepcopy(self._hook, memo))
+
+
+def _set_hooks(module: Any, hooks: tuple[Hook, ...]) -> None:
+    """Replaces the tuple of hooks. Without hooks the module has no such attribute, as before the first one, so that the
+    guards of a program of that time hold again."""
+    if hooks:
+        vars(module)["_hooks"] = hooks
+    else:
+        vars(module).pop("_hooks", None)
+
+
+class Hooked:
+    """The part of a module that registers hooks and calls them."""
+
+    _hooks: tuple[Hook, ...] = ()
+
+    def register_forward_pre_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
+    ) -> RemovableHandle:
+        """Calls hook(module, args) before each forward. Unless it returns None, the result replaces the positional
+        arguments: a tuple, or a single argument. With with_kwargs=True the call is hook(module, args, kwargs), and the
+        result a pair (args, kwargs). prepend=True puts the hook before the module's other ones."""
+        return self._register("register_forward_pre_hook", hook, PRE, prepend, with_kwargs)
+
+    def register_forward_hook(
+        self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False, always_call: bool = False
+    ) -> RemovableHandle:
+        """Calls hook(module, args, output) after each forward. Unless it returns None, the result replaces the output.
+        With with_kwargs=True the call is hook(module, args, kwargs, output). prepend=True puts the hook before the
+        module's other ones. With always_call=True it is called even if forward raises an exception."""
+        return self._register("register_forward_hook", hook, POST, prepend, with_kwargs, always_call)
+
+    def _register(
+        self,
+        method: str,
+        hook: Callable[..., Any],
+        kind: str,
+        prepend: bool,
+        with_kwargs: bool = False,
+        always_call: bool = False,
+    ) -> RemovableHandle:
+        if not callable(hook):
+            raise TypeError(f"{method}: the hook must be a function, got {hook!r}{_at()}")
+        entry = Hook(kind, hook, with_kwargs, always_call)
+        _set_hooks(self, (entry, *self._hooks) if prepend else (*self._hooks, entry))
+        return RemovableHandle(self, entry)
+
+    def _hooks_of(self, kind: str) -> list[Hook]:
+        """The hooks of one kind. A hook that another one removes meanwhile is still called, as in PyTorch."""
+        return [hook for hook in self._hooks if hook.kind == kind]
+
+    def _call_with_hooks(self, args: Any, keywords: Any) -> Any:
+        output, called = None, []
+        try:
+            for hook in self._hooks_of(PRE):
+                args, keywords = self._new_arguments(hook, args, keywords)
+            output = self.forward(*args, **keywords)  # type: ignore[attr-defined]
+            for hook in self._hooks_of(POST):
+                called.append(hook)
+                output = _new_output(hook, self, args, keywords, output)
+            return output
+        except Exception:
+            for hook in self._hooks_of(POST):
+                if hook.always_call and not any(hook is item for item in called):
+                    try:
+                        output = _new_output(hook, self, args, keywords, output)
+                    except Exception as error:
+                        warnings.warn(
+                            f"a forward hook of {type(self).__name__} raised an exception after forward had raised "
+                            f"one: {error}",
+                            stacklevel=4,
+                        )
+            raise
+
+    def _new_arguments(self, hook: Hook, args: Any, keywords: Any) -> Any:
+        if not hook.with_kwargs:
+            result = hook.function(self, args)
+            return args if result is None else result if isinstance(result, tuple) else (result,), keywords
+        result = hook.function(self, args, keywords)
+        if result is None:
+            return args, keywords
+        if not isinstance(result, tuple) or len(result) != 2:
+            raise TypeError(
+                f"a forward pre-hook of {type(self).__name__} with with_kwargs=True must return None or a tuple (args, "
+                f"kwargs), got {result!r}{_at()}"
+            )
+        return result
+
+
+def _new_output(hook: Hook, module: Any, args: Any, keywords: Any, output: Any) -> Any:
+    result = hook.function(module, args, keywords, output) if hook.with_kwargs else hook.function(module, args, output)
+    return output if result is None else result
