@@ -405,7 +405,8 @@ import numpy as np, torch
 import karez as kz
 
 X = np.random.default_rng(0).normal(size=(5, 3)).astype(np.float32)
-WEIGHTS = {k: v.numpy() for k, v in torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2)).state_dict().items()}
+LAYERS = torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2))
+WEIGHTS = {k: v.numpy() for k, v in LAYERS.state_dict().items()}
 
 def run(m, log):
     net = m.nn.Sequential(m.nn.Linear(3, 4), m.nn.Linear(4, 2))
