@@ -100,10 +100,53 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
   return out;
 }
 
+// The copies of one list of a hook. Its function is called at the last of them, after all their readers.
+struct HookedCopies {
+  const std::vector<ValueId>* copies;
+  const GradientHook::Replace* replace;
+};
+
+// The lists of the hooks whose outputs depend on `wrt`, by the nodes of their copies. Adds the inputs of these hooks to
+// `reached`, so that their gradients exist.
+class HookedNodes {
+ public:
+  HookedNodes(const Graph& graph, std::span<const ValueId> wrt, std::span<const GradientHook> hooks,
+              const ById<ValueId, bool>& stops, ById<ValueId, bool>& reached)
+      : places_(hooks.empty() ? 0 : graph.nodes.size()) {
+    std::vector<ValueId> sources(wrt.begin(), wrt.end());
+    for (const GradientHook& hook : hooks) {
+      if (std::none_of(hook.outputs.begin(), hook.outputs.end(), [&](ValueId v) { return reached[v]; })) continue;
+      sources.insert(sources.end(), hook.inputs.begin(), hook.inputs.end());
+      add(graph, {&hook.outputs, &hook.replace_outputs});
+      add(graph, {&hook.inputs, &hook.replace_inputs});
+    }
+    if (!lists_.empty()) reached = reached_from(graph, sources, stops);
+  }
+  bool contains(NodeId node) const { return !lists_.empty() && places_[node] != 0; }
+  // The list whose last copy this node makes, or null.
+  const HookedCopies* ending_at(NodeId node) const { return places_[node] > 0 ? &lists_[places_[node] - 1] : nullptr; }
+
+ private:
+  void add(const Graph& graph, HookedCopies list) {
+    if (list.copies->empty()) return;
+    lists_.push_back(list);
+    NodeId last;
+    for (ValueId copy : *list.copies) {
+      const NodeId node = graph.value(copy).producer;
+      places_[node] = -1;
+      if (!last.valid() || node.index > last.index) last = node;
+    }
+    places_[last] = static_cast<int>(lists_.size());
+  }
+
+  std::vector<HookedCopies> lists_;
+  ById<NodeId, int> places_;  // 0: no copy of a hook; -1: a copy; otherwise the last copy of the list of this number
+};
+
 }  // namespace
 
 std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> stops,
-                              ValueId seed) {
+                              ValueId seed, std::span<const GradientHook> hooks) {
   Graph& graph = b.graph();
   TensorType type = graph.type(loss);
   NodeId last = graph.value(loss).producer;
@@ -120,14 +163,40 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   ById<ValueId, bool> is_stop(graph.values.size());
   for (ValueId v : stops) is_stop[v] = true;
   ById<ValueId, bool> reached = reached_from(graph, wrt, is_stop);
+  const HookedNodes hooked(graph, wrt, hooks, is_stop, reached);
   ById<ValueId, ValueId> gradients(graph.values.size());  // the sum of the contributions to the gradient of each value
   auto gradient_of = [&](ValueId v) -> ValueId& { return gradients[v]; };
+  auto add_contribution = [&](ValueId v, ValueId contribution) {
+    ValueId& sum = gradient_of(v);
+    sum = sum.valid() ? build::add(b, sum, contribution) : contribution;
+  };
+  auto call_hook = [&](const HookedCopies& list) {
+    if (std::none_of(list.copies->begin(), list.copies->end(), [&](ValueId v) { return gradient_of(v).valid(); }))
+      return;
+    std::vector<ValueId> given;
+    for (ValueId v : *list.copies) given.push_back(gradient_of(v).valid() ? gradient_of(v) : build::full_like(b, v, 0));
+    const std::vector<ValueId> replaced = (*list.replace)(given);
+    require(replaced.size() == given.size(), "a gradient hook must return ", given.size(), " gradients, got ",
+            replaced.size());
+    for (std::size_t i = 0; i < given.size(); ++i) {
+      const ValueId operand = graph.node(graph.value((*list.copies)[i]).producer).inputs[0];
+      if (!replaced[i].valid() || !reached[operand]) continue;
+      require(graph.type(replaced[i]) == graph.type(operand), "gradient ", i, " that a gradient hook returned is ",
+              graph.type(replaced[i]), ", but the value is ", graph.type(operand));
+      add_contribution(operand, replaced[i]);
+    }
+  };
   if (reached[loss]) {
     if (last.valid()) location.set(graph.node(last), graph.value(loss).mesh);
     gradient_of(loss) = seed.valid() ? seed : build::constant(b, type, 1);
   }
   for (int n = last.index; n >= 0; --n) {
     NodeId id{n};
+    if (hooked.contains(id)) {
+      location.set(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
+      if (const HookedCopies* list = hooked.ending_at(id)) call_hook(*list);
+      continue;
+    }
     std::vector<ValueId> inputs = graph.node(id).inputs, dy;
     for (ValueId out : graph.node(id).outputs) dy.push_back(is_stop[out] ? ValueId() : gradient_of(out));
     bool has_gradient = std::any_of(dy.begin(), dy.end(), [](ValueId v) { return v.valid(); });
@@ -136,9 +205,7 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
     location.set(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
     std::vector<ValueId> contributions = operand_gradients(b, id, dy, reached);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      if (!contributions[i].valid()) continue;
-      ValueId& sum = gradient_of(inputs[i]);
-      sum = sum.valid() ? build::add(b, sum, contributions[i]) : contributions[i];
+      if (contributions[i].valid()) add_contribution(inputs[i], contributions[i]);
     }
   }
 

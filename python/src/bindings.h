@@ -17,6 +17,7 @@ void init_functions(nb::module_& m);    // functions of tensors
 void init_layers(nb::module_& m);       // functions that layers compute
 void init_random(nb::module_& m);       // random numbers
 void init_scan(nb::module_& m);         // loops in a program
+void init_gradients(nb::module_& m);    // gradients and their hooks
 void init_guards(nb::module_& m);       // guards of captured values
 void init_compile(nb::module_& m);      // compiled functions and their results
 void init_optim(nb::module_& m);        // optimisers and schedules

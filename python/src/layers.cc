@@ -1,4 +1,4 @@
-// Bindings of the functions that layers compute, of losses and gradients, and of updates of parameters.
+// Bindings of the functions that layers compute, of losses, and of updates of parameters.
 #include "karez/api/batch_parts.h"
 #include "karez/api/convolution.h"
 
@@ -8,21 +8,6 @@
 namespace karez::python {
 namespace {
 using namespace nb::literals;
-
-std::vector<Value> values_of(const std::vector<Tensor>& tensors) { return {tensors.begin(), tensors.end()}; }
-
-// Gradients with respect to parameters, or to tensors of the program.
-std::vector<Value> gradients(const Operand& loss, const std::vector<const Value*>& wrt) {
-  std::vector<Parameter> parameters;
-  std::vector<Tensor> tensors;
-  for (const Value* value : wrt) {
-    if (const Tensor* tensor = value->tensor()) tensors.push_back(*tensor);
-    else parameters.push_back(value->parameter());
-  }
-  require(parameters.empty() || tensors.empty(),
-          "grad: expected either parameters or tensors of the program, got both in one call");
-  return values_of(tensors.empty() ? grad(loss, parameters) : grad(loss, tensors));
-}
 
 void init_normalising(nb::module_& m) {
   m.def(
@@ -160,12 +145,6 @@ void init_layers(nb::module_& m) {
   m.def(
       "update", [](const Value& parameter, const Operand& value) { update(parameter.parameter(), value); },
       "parameter"_a, "value"_a);
-  m.def("grad", &gradients, "loss"_a, "wrt"_a);
-  m.def("parameters_of", [](const Operand& value) {
-    std::vector<Value> out;
-    for (const Parameter& parameter : parameters_of(value)) out.emplace_back(parameter);
-    return out;
-  });
 }
 
 }  // namespace karez::python

@@ -19,6 +19,7 @@ NB_MODULE(_core, m) {
   karez::python::init_layers(m);
   karez::python::init_random(m);
   karez::python::init_scan(m);
+  karez::python::init_gradients(m);
   karez::python::init_guards(m);
   karez::python::init_compile(m);
   karez::python::init_optim(m);

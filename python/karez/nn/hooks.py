@@ -1,4 +1,4 @@
-"""Hooks of modules: functions that a call of a module calls before and after forward."""
+"""Hooks of modules: functions that are called before and after forward, and when gradients are computed."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ import warnings
 import weakref
 from typing import Any, Callable, NamedTuple
 
+from .. import _core
 from ..errors import TypeError
 from ..user_line import _at
+from .backward_hooks import HookedCall
 
-PRE, POST = "forward_pre", "forward"
+PRE, POST, BACKWARD_PRE, BACKWARD = "forward_pre", "forward", "backward_pre", "backward"
 
 
 class Hook(NamedTuple):
@@ -78,6 +80,17 @@ class Hooked:
         module's other ones. With always_call=True it is called even if forward raises an exception."""
         return self._register("register_forward_hook", hook, POST, prepend, with_kwargs, always_call)
 
+    def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Calls hook(module, grad_output) when a compiled function computes gradients through the module. grad_output
+        is a tuple with the gradient of each output. Unless the hook returns None, such a tuple replaces it."""
+        return self._register("register_full_backward_pre_hook", hook, BACKWARD_PRE, prepend)
+
+    def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
+        """Calls hook(module, grad_input, grad_output) when a compiled function computes gradients through the module.
+        grad_input is a tuple with the gradient of each positional argument: None if it is no floating-point tensor.
+        Unless the hook returns None, such a tuple replaces it."""
+        return self._register("register_full_backward_hook", hook, BACKWARD, prepend)
+
     def _register(
         self,
         method: str,
@@ -102,11 +115,15 @@ class Hooked:
         try:
             for hook in self._hooks_of(PRE):
                 args, keywords = self._new_arguments(hook, args, keywords)
+            hooks, pre_hooks = self._hooks_of(BACKWARD), self._hooks_of(BACKWARD_PRE)
+            call = HookedCall(self, hooks, pre_hooks) if (hooks or pre_hooks) and _core.tracing() else None
+            if call is not None:
+                args = call.copied_inputs(args)
             output = self.forward(*args, **keywords)  # type: ignore[attr-defined]
             for hook in self._hooks_of(POST):
                 called.append(hook)
                 output = _new_output(hook, self, args, keywords, output)
-            return output
+            return output if call is None else call.copied_outputs(output)
         except Exception:
             for hook in self._hooks_of(POST):
                 if hook.always_call and not any(hook is item for item in called):
