@@ -20,7 +20,7 @@ def grad(loss: _core.Tensor, params: Iterable[_core.Tensor]) -> list[_core.Tenso
 
 def _hooks() -> list[Any]:
     """The hooks of the calls of modules in the current trace."""
-    return [call.hook() for call in hooked_calls() or () if call.outputs]
+    return [call.hook() for call in hooked_calls() or ()]
 
 
 def backward(

@@ -1,5 +1,5 @@
 // Bindings of gradients, and of the functions that see and replace them.
-#include "karez/api/tensor_hooks.h"
+#include "karez/api/functions.h"
 
 #include <nanobind/stl/tuple.h>
 

@@ -154,6 +154,18 @@ def test_modules_with_several_inputs_and_outputs():
     assert first in seen and all(item == first or item[1] == [False, True, True] for item in seen)
 
 
+def test_a_number_that_is_an_input_stays_a_number():
+    class Product(nn.Module):
+        def forward(self, x, factor):
+            return x * factor
+
+    net = Product()
+    f = kz.compile(lambda x, factor: net(x, factor))
+    for _ in range(2):
+        assert f(np.float16(2), 1.5).dtype is kz.float16
+        net.register_full_backward_hook(lambda module, gi, go: None)
+
+
 def test_a_module_without_float_inputs_has_a_hook_too():
     table, seen = nn.Embedding(4, 2), []
 

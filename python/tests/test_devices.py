@@ -219,6 +219,45 @@ def test_a_module_accepts_the_cpu_also_after_its_use():
         net.double()
 
 
+LAYERS = {
+    "Linear": (2, 3),
+    "Conv2d": (1, 2, 3),
+    "BatchNorm2d": (3,),
+    "LayerNorm": (4,),
+    "Embedding": (5, 2),
+    "LSTM": (2, 3),
+    "MultiheadAttention": (4, 2),
+    "TransformerEncoderLayer": (4, 2),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_layers_accept_device_and_dtype(name):
+    layer = getattr(nn, name)
+    for dtype, expected in ((None, kz.float32), (kz.float64, kz.float64), ("float16", kz.float16)):
+        made = layer(*LAYERS[name], device="cpu", dtype=dtype)
+        assert {p.dtype for p in made.parameters()} == {expected}
+    with pytest.raises(kz.UserError, match=f"^{name}: device 'cuda' does not exist"):
+        layer(*LAYERS[name], device="cuda")
+    with pytest.raises(kz.TypeError, match=f"^{name}: the dtype of a module must be floating-point, got int64"):
+        layer(*LAYERS[name], dtype=kz.int64)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'devices'"):
+        layer(*LAYERS[name], devices="cpu")
+    kz.seed(1)
+    expected = layer(*LAYERS[name]).state_dict()
+    kz.reset()
+    kz.seed(1)
+    for key, value in layer(*LAYERS[name], device="cpu").state_dict().items():
+        np.testing.assert_array_equal(value, expected[key])
+
+    class Own(layer):
+        def __init__(self, device):
+            self.given = device
+            super().__init__(*LAYERS[name], device=device)
+
+    assert Own("cpu").given == "cpu"
+
+
 def test_a_module_that_cannot_change_its_dtype_is_unchanged():
     net = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 2))
     kz.compile(lambda x: net[1](x))(np.ones((1, 3), np.float32))

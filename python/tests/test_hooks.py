@@ -102,6 +102,21 @@ def test_prepend_puts_a_hook_first():
     np.testing.assert_array_equal(f(X), (2 * X + 1) * 2 + 1)
 
 
+def test_a_function_registered_twice_is_removed_once():
+    net = Scale(1)
+    f = calls(lambda x: net(x))
+
+    def double(module, args, output):
+        return output * 2
+
+    handles = [net.register_forward_hook(double), net.register_forward_hook(double)]
+    for handle, factor in zip([None, *handles], (4, 2, 1)):
+        if handle is not None:
+            handle.remove()
+            handle.remove()
+        np.testing.assert_array_equal(f(X), factor * X)
+
+
 def test_adding_and_removing_a_hook_retraces_the_functions_that_call_the_module():
     net = nn.Sequential(Scale(2), nn.Sequential(Scale(3)))
     f, traces = counted(net)

@@ -5,7 +5,6 @@
 
 #include "karez/api/functions.h"
 #include "karez/api/namespace.h"
-#include "karez/api/tensor_hooks.h"
 #include "karez/api/trace/trace.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/gradient.h"

@@ -18,6 +18,8 @@ class HookedCall:
     def __init__(self, module: Any, hooks: list[Any], pre_hooks: list[Any]) -> None:
         self.name, self.module = type(module).__name__, module
         self.hooks, self.pre_hooks = hooks, pre_hooks
+        self.inputs: list[Tensor] = []
+        self.outputs: list[Tensor] = []  # empty until forward has returned
         calls = recording.hooked_calls()
         if calls is None:
             raise UserError(
@@ -29,7 +31,7 @@ class HookedCall:
     def copied_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments for forward."""
         copied_args, self.input_numbers, self.inputs = _copied(args)
-        self.input_count, self.outputs = len(args), []
+        self.input_count = len(args)
         return copied_args
 
     def copied_outputs(self, output: Any) -> Any:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from typing import TYPE_CHECKING, Any
 
+from ..devices import check_device
+from ..dtypes import dtype_of
 from ..errors import UserError
 from .module import Module
 from .parameter import Parameter
@@ -24,8 +27,24 @@ def _same(a: Any, b: Any) -> bool:
         return False
 
 
+def _with_device_and_dtype(constructor: Any) -> Any:
+    """The constructor of a layer, with PyTorch's keywords device= and dtype=."""
+
+    @functools.wraps(constructor)
+    def construct(self: Any, *args: Any, device: Any = None, dtype: Any = None, **keywords: Any) -> None:
+        name = type(self).__name__
+        check_device(name, device)
+        dtype = None if dtype is None else dtype_of(name, dtype)
+        constructor(self, *args, **keywords)
+        if dtype is not None:
+            self._converted(name, dtype)
+
+    return construct
+
+
 class Layer(Module):
-    """The base class of layers. forward reads the layer's attributes at each call; they have PyTorch's names.
+    """The base class of layers. forward reads the layer's attributes at each call; they have PyTorch's names. Each
+    constructor also accepts device=, which is "cpu" or None, and dtype=, the dtype of parameters and buffers.
 
     `fixed` lists the attributes that determine the shapes of weights or sublayers. `absent` lists constructor arguments
     that are not stored, and PyTorch attributes that have no meaning in Karez. Setting an attribute in one of these
@@ -34,6 +53,10 @@ class Layer(Module):
 
     fixed: frozenset[str] = frozenset()
     absent: frozenset[str] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        if "__init__" in vars(cls) and cls.__module__.startswith("karez."):
+            cls.__init__ = _with_device_and_dtype(cls.__init__)  # type: ignore[method-assign]
 
     if not TYPE_CHECKING:  # for a type checker, __setattr__ would make every attribute name valid
 
