@@ -114,7 +114,7 @@ class CapturedState(AttributeGuards):
         """Whether the guard compares a module's tuple of hooks or its items, without the values that hooks capture."""
         while self.places[number][1] == INDEX:
             number = self.places[number][0]
-        return self.places[number][1:3] == (ITEM, "_hooks")
+        return self.places[number][1:3] == (ITEM, "_registered_hooks")
 
     def _keeps_guard(self, number: int, current: Any) -> bool:
         """Whether the place keeps a guard, which then expects the value that the trace left. A counter loses its guard,

@@ -319,7 +319,8 @@ def test_hooks_have_the_same_gradients_on_every_mesh(rows):
     kz.init(4)
     x = np.random.default_rng(0).normal(size=(rows, 3)).astype(np.float32)
     expected = None
-    for mesh in ("", "data=3", "data=2,model=2"):
+    stages = {"mesh": "data=2,stage=2", "placements": {"0": 0, "2": 1}}
+    for options in ({}, {"mesh": "data=3"}, {"mesh": "data=2,model=2"}, stages):
         kz.reset()
         kz.seed(0)
         net = nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 4))
@@ -327,7 +328,7 @@ def test_hooks_have_the_same_gradients_on_every_mesh(rows):
         net[0].register_full_backward_pre_hook(lambda m, go: (go[0].clamp(-0.1, 0.1),))
         opt = kz.optim.SGD(net.parameters(), lr=0.1)
 
-        @kz.compile(mesh=mesh)
+        @kz.compile(**options)
         def step(x):
             loss = (net(x) ** 2).mean()
             loss.backward()
@@ -336,5 +337,5 @@ def test_hooks_have_the_same_gradients_on_every_mesh(rows):
 
         losses = [float(step(x)) for _ in range(4)]
         expected = expected or losses
-        np.testing.assert_allclose(losses, expected, rtol=1e-5, err_msg=mesh)
+        np.testing.assert_allclose(losses, expected, rtol=1e-5, err_msg=str(options))
     assert expected[3] < expected[0]

@@ -1,7 +1,5 @@
 """Forward hooks of modules, as in PyTorch, in compiled functions and outside of them."""
 
-import copy
-import gc
 import warnings
 
 import numpy as np
@@ -324,59 +322,6 @@ def test_gradients_flow_through_hooks():
     net.register_forward_pre_hook(lambda module, args: args[0] ** 2)
     value, gradients = kz.value_and_grad(lambda x: net(x).sum(), net.parameters())(X)
     assert value.item() == 6 * (X**2).sum() and gradients[0].item() == 3 * (X**2).sum()
-
-
-def test_copies_of_modules_have_copies_of_hooks():
-    class Counter:
-        def __init__(self):
-            self.calls = 0
-
-        def __call__(self, module, args, output):
-            self.calls += 1
-            return output * 2
-
-    class Net(nn.Module):
-        def __init__(self):
-            self.inner = Scale(3)
-            self.counter = Counter()
-            self.handle = self.inner.register_forward_hook(self.counter)
-
-        def forward(self, x):
-            return self.inner(x)
-
-    net = Net()
-    duplicate = copy.deepcopy(net)
-    np.testing.assert_array_equal(duplicate(X).numpy(), 6 * X)
-    assert (net.counter.calls, duplicate.counter.calls) == (0, 1)
-    net.handle.remove()
-    np.testing.assert_array_equal(net(X).numpy(), 3 * X)
-    np.testing.assert_array_equal(duplicate(X).numpy(), 6 * X)
-    duplicate.handle.remove()  # the copied handle removes the copied hook
-    np.testing.assert_array_equal(duplicate(X).numpy(), 3 * X)
-    function = Scale(1)
-    handle = function.register_forward_hook(lambda module, args, output: output * 5)
-    second = copy.deepcopy(function)
-    handle.remove()
-    np.testing.assert_array_equal(second(X).numpy(), 5 * X)
-    shallow = copy.copy(second)
-    shallow.register_forward_hook(lambda module, args, output: output + 1)
-    np.testing.assert_array_equal(second(X).numpy(), 5 * X)
-    np.testing.assert_array_equal(shallow(X).numpy(), 5 * X + 1)
-
-
-def test_a_handle_keeps_no_module_alive():
-    net = Scale(1)
-    handle = net.register_forward_hook(lambda module, args, output: None)
-    del net
-    gc.collect()
-    handle.remove()
-    assert copy.deepcopy(handle) is handle
-
-
-def test_a_hook_that_is_no_function_is_an_error():
-    for register in ("register_forward_hook", "register_forward_pre_hook"):
-        with pytest.raises(kz.TypeError, match=f"^{register}: the hook must be a function, got 3\n  at test_hooks.py"):
-            getattr(Scale(1), register)(3)
 
 
 def network_with_hooks():

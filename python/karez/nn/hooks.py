@@ -34,7 +34,7 @@ class RemovableHandle:
         """Removes the hook from its module, unless it has been removed already."""
         module = self._module()
         if module is not None:
-            _set_hooks(module, tuple(hook for hook in module._hooks if hook is not self._hook))
+            _set_hooks(module, tuple(hook for hook in module._registered_hooks if hook is not self._hook))
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -54,15 +54,15 @@ def _set_hooks(module: Any, hooks: tuple[Hook, ...]) -> None:
     """Replaces the tuple of hooks. Without hooks the module has no such attribute, as before the first one, so that the
     guards of a program of that time hold again."""
     if hooks:
-        vars(module)["_hooks"] = hooks
+        vars(module)["_registered_hooks"] = hooks
     else:
-        vars(module).pop("_hooks", None)
+        vars(module).pop("_registered_hooks", None)
 
 
 class Hooked:
     """The part of a module that registers hooks and calls them."""
 
-    _hooks: tuple[Hook, ...] = ()
+    _registered_hooks: tuple[Hook, ...] = ()
 
     def register_forward_pre_hook(
         self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False
@@ -103,12 +103,12 @@ class Hooked:
         if not callable(hook):
             raise TypeError(f"{method}: the hook must be a function, got {hook!r}{_at()}")
         entry = Hook(kind, hook, with_kwargs, always_call)
-        _set_hooks(self, (entry, *self._hooks) if prepend else (*self._hooks, entry))
+        _set_hooks(self, (entry, *self._registered_hooks) if prepend else (*self._registered_hooks, entry))
         return RemovableHandle(self, entry)
 
     def _hooks_of(self, kind: str) -> list[Hook]:
         """The hooks of one kind. A hook that another one removes meanwhile is still called, as in PyTorch."""
-        return [hook for hook in self._hooks if hook.kind == kind]
+        return [hook for hook in self._registered_hooks if hook.kind == kind]
 
     def _call_with_hooks(self, args: Any, keywords: Any) -> Any:
         output, called = None, []

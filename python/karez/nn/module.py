@@ -54,12 +54,18 @@ class Module(Hooked):
             if not _core.tracing():
                 if depth == 0:
                     self._name_parameters()
-                return self._call_with_hooks(args, keywords) if self._hooks else self.forward(*args, **keywords)
+                return (
+                    self._call_with_hooks(args, keywords) if self._registered_hooks else self.forward(*args, **keywords)
+                )
             with ModulePathScope() if getattr(_local, "paths", None) is None else nullcontext():
                 if id(self) not in _local.paths:
                     _add_root(self)
                 with _core.Within(_local.paths[id(self)][0]):
-                    return self._call_with_hooks(args, keywords) if self._hooks else self.forward(*args, **keywords)
+                    return (
+                        self._call_with_hooks(args, keywords)
+                        if self._registered_hooks
+                        else self.forward(*args, **keywords)
+                    )
         finally:
             _local.depth = depth
 
@@ -300,7 +306,7 @@ def _named_members(module: Any) -> Iterator[tuple[str, Any]]:
     """The parameters and child modules by name, in attribute order. An item of a list, tuple or dict has a name such as
     "blocks.0"."""
     for name, value in vars(module).items():
-        if name != "_hooks":
+        if name != "_registered_hooks":
             yield from _named_values(name, value)
 
 
