@@ -299,6 +299,14 @@ def test_hooks_work_with_options_of_compile(options):
     np.testing.assert_allclose(hooked, [2 * plain[0], plain[1]], rtol=1e-2 if "amp" in options else 1e-5)
 
 
+def test_a_hook_sees_scaled_gradients_if_the_loss_is_scaled():
+    net, seen = Scale(2), []
+    net.register_full_backward_pre_hook(lambda module, grad_output: seen.append(grad_output[0]))
+    f = kz.compile(lambda x: (*kz.grad(net(x).sum(), [x]), seen.pop()), amp="f16")
+    gradient, scaled = f(X)
+    assert gradient[0, 0].item() == 2 and scaled[0, 0].item() == 2**16
+
+
 def test_a_hook_prints_and_clips_when_the_function_runs(capsys):
     net = Scale(2)
 
