@@ -122,7 +122,7 @@ def grad(
         for output, seed in zip(outputs, seeds):
             term = output if seed is None else (output * _core.detached(seed)).sum()
             total = term if total is None else total + term
-        return tuple(_core.grad(total, inputs))
+        return tuple(_core.grad(total, inputs, recording.gradient_hooks()))
     parameters, leaves = _core.gradient_targets(outputs)
     used = []
     for number, value in enumerate(inputs):

@@ -7,20 +7,15 @@ from typing import Any, Callable, Optional, Union
 
 from . import _core, autograd
 from .compiled_function import compile
-from .recording import gradients, hooked_calls, parameters
+from .recording import gradient_hooks, gradients, parameters
 
 
 def grad(loss: _core.Tensor, params: Iterable[_core.Tensor]) -> list[_core.Tensor]:
     """Gradients of a scalar loss, one for each parameter or tensor. If the loss does not depend on one, its gradient is
     zero. Outside of compiled functions, a tensor must have requires_grad=True, or be computed from one that has."""
     if _core.tracing() or loss._kind == "traced":
-        return _core.grad(loss, list(params), _hooks())
+        return _core.grad(loss, list(params), gradient_hooks())
     return _core.backward([loss], [None], list(params), True, False)
-
-
-def _hooks() -> list[Any]:
-    """The hooks of the calls of modules in the current trace."""
-    return [call.hook() for call in hooked_calls() or ()]
 
 
 def backward(
@@ -46,7 +41,7 @@ def backward(
     params = [p for p in found_parameters if p is not None and p.requires_grad]
     if inputs is not None:
         params = list(inputs)
-    for p, g in zip(params, _core.grad(loss, params, _hooks())):
+    for p, g in zip(params, _core.grad(loss, params, gradient_hooks())):
         found[p._identity] = g if p._identity not in found else found[p._identity] + g
 
 

@@ -66,3 +66,8 @@ def hooked_calls() -> Optional[list[Any]]:
     of the enclosing program do not reach them."""
     found: Optional[list[Any]] = getattr(_local, "calls", None)
     return found
+
+
+def gradient_hooks() -> list[Any]:
+    """The hooks of the calls of modules in the current trace."""
+    return [call.hook() for call in hooked_calls() or ()]

@@ -282,9 +282,7 @@ _special = {
     "mesh": property(parts.mesh),
     "parts": property(parts.parts),
     "grad": property(autograd.gradient, autograd.set_gradient, doc=autograd.gradient.__doc__),
-    "requires_grad": property(
-        autograd.requires_grad, autograd._set_requires_grad, doc=autograd.requires_grad.__doc__
-    ),
+    "requires_grad": property(autograd.requires_grad, autograd._set_requires_grad, doc=autograd.requires_grad.__doc__),
     "requires_grad_": autograd.requires_grad_,
     "is_leaf": property(autograd.is_leaf, doc=autograd.is_leaf.__doc__),
 }

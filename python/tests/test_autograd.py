@@ -134,7 +134,9 @@ def test_the_record_is_released_unless_it_is_retained():
     y.backward(retain_graph=True)
     y.backward()
     assert x.grad.item() == 24
-    with pytest.raises(kz.UserError, match=r"record of a value f32\[\] was released by an earlier call; pass retain_gr"):
+    with pytest.raises(
+        kz.UserError, match=r"record of a value f32\[\] was released by an earlier call; pass retain_gr"
+    ):
         y.backward()
     shared = x * 2
     (shared * 2).sum().backward()

@@ -2,12 +2,14 @@
 #include "karez/api/backward.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <optional>
 
 #include "karez/api/functions.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/world_state.h"
+#include "karez/api/trace/expression_plans.h"
 #include "karez/api/trace/expression_program.h"
 #include "karez/base/text.h"
 #include "karez/ops/compose.h"
@@ -48,6 +50,26 @@ Expressions recorded_expressions(const std::vector<Tensor>& outputs) {
       }
     }
   }
+  return out;
+}
+
+// Operands that are not recorded, do not exist yet and need values of the record, such as x.detach() * 2. The program of
+// the gradients also computes values of the record, so these operands cannot wait for it, and the program for them.
+LazyValues operands_to_run(const Expressions& expressions) {
+  std::map<const LazyValue*, bool> needs_record;  // of the values that were visited
+  const std::function<bool(const LazyValue&)> visit = [&](const LazyValue& value) {
+    if (value.requires_gradient()) return true;
+    const auto producer = value.producer();
+    if (producer == nullptr) return false;
+    if (const auto found = needs_record.find(&value); found != needs_record.end()) return found->second;
+    const bool out = std::any_of(producer->operands.begin(), producer->operands.end(),
+                                 [&](const auto& operand) { return visit(*operand); });
+    return needs_record[&value] = out;
+  };
+  LazyValues out;
+  for (const auto& expression : expressions)
+    for (const auto& operand : expression->operands)
+      if (!operand->requires_gradient() && operand->producer() != nullptr && visit(*operand)) out.push_back(operand);
   return out;
 }
 
@@ -274,6 +296,7 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
   require(outputs.size() == seeds.size(), "backward: expected a seed for each of ", outputs.size(), " outputs, got ",
           seeds.size());
   const Expressions expressions = recorded_expressions(outputs);
+  run(operands_to_run(expressions), where);
   JoinedGraph joined(expressions);
   std::optional<NoGrad> no_grad;
   if (!options.create_graph) no_grad.emplace();

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import nullcontext
 from typing import Any, Callable, NoReturn, Optional, TypeVar
 
-from .. import _core, recording
+from .. import _core
 from ..devices import no_cuda, target_of_to
 from ..dtypes import bfloat16, dtype as DType, float16, float32, float64
 from ..errors import NameError, TypeError, UserError

@@ -10,7 +10,7 @@ import numpy
 
 from .. import _core, autograd, recording, worlds
 from ..dtypes import by_short, dtype as DType, float32
-from ..errors import ShapeError, TypeError, UserError
+from ..errors import ShapeError, TypeError
 from . import init as inits
 
 
