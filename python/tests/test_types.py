@@ -81,7 +81,7 @@ ANY_RESULTS = {  # functions whose result type the user's function or values det
     "karez.nn.module.Module.__call__",
     "karez.nn.module.Module.forward",
     "karez.nn.module.Module.get_submodule",
-    "karez.nn.module.Sequential.forward",
+    "karez.nn.containers.Sequential.forward",
     "karez.object_collectives.broadcast_object",
     "karez.optim.Optimizer.lr",
 }

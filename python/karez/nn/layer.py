@@ -28,7 +28,10 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def _with_device_and_dtype(constructor: Any) -> Any:
-    """The constructor of a layer, with PyTorch's keywords device= and dtype=."""
+    """The constructor of a layer, with PyTorch's keywords device= and dtype=. A constructor that takes any keywords, as
+    those of functions without weights do, is returned unchanged."""
+    if any(item.kind is item.VAR_KEYWORD for item in inspect.signature(constructor).parameters.values()):
+        return constructor
 
     @functools.wraps(constructor)
     def construct(self: Any, *args: Any, device: Any = None, dtype: Any = None, **keywords: Any) -> None:
@@ -43,8 +46,9 @@ def _with_device_and_dtype(constructor: Any) -> Any:
 
 
 class Layer(Module):
-    """The base class of layers. forward reads the layer's attributes at each call; they have PyTorch's names. Each
-    constructor also accepts device=, which is "cpu" or None, and dtype=, the dtype of parameters and buffers.
+    """The base class of layers. forward reads the layer's attributes at each call; they have PyTorch's names. The
+    constructors of layers with weights also accept device=, which is "cpu" or None, and dtype=, the dtype of parameters
+    and buffers.
 
     `fixed` lists the attributes that determine the shapes of weights or sublayers. `absent` lists constructor arguments
     that are not stored, and PyTorch attributes that have no meaning in Karez. Setting an attribute in one of these
