@@ -72,6 +72,8 @@ TEST(GradientHooks, HooksReplaceTheGradientsOfOutputsAndThenOfInputs) {
   EXPECT_TRUE(part.calls.empty()) << "no gradient passes through the part";
   part.grad(part.other, {part.y});
   EXPECT_EQ(part.calls.size(), 2u);
+  part.grad(part.out, {part.w});
+  EXPECT_EQ(part.calls.size(), 2u) << "the gradients of the inputs are built for the hook";
 }
 
 TEST(GradientHooks, InvalidResultsOfHooksAreErrors) {
