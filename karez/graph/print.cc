@@ -8,7 +8,7 @@
 namespace karez::graph {
 namespace {
 
-std::string value_name(ValueId id) { return cat("%", id); }
+std::string value_name(ValueId id) { return cat("%", id.index); }
 
 // Returns the name, quoted if it is not one word.
 std::string graph_name(const std::string& name) {
@@ -81,7 +81,8 @@ class Printer {
     if (node.acts != 1) out_ += cat(" acts ", node.acts);
     for (const Attrs& attrs_of_act : node.act_attrs) out_ += cat(" ", attrs_of_act.print());
     if (node.setup) out_ += " setup";
-    if (!node.after.empty()) out_ += cat(" after ", join(node.after, " ", [](NodeId id) { return cat("n", id); }));
+    if (!node.after.empty())
+      out_ += cat(" after ", join(node.after, " ", [](NodeId id) { return cat("n", id.index); }));
     if (!node.regions.empty()) {
       out_ += " regions {\n";
       for (const Graph& region : node.regions) write(region, graph.meshes, cat(margin, "  "));

@@ -4,18 +4,36 @@
 #include <chrono>
 #include <string>
 
+#include "karez/passes/catalog_cache.h"
 #include "karez/passes/memory_limit/fit_memory.h"
 #include "karez/passes/pipeline.h"
 
 namespace karez::passes {
 
-void compile(Compilation& c) {
+namespace {
+
+void compile_with_catalog(Compilation& c) {
   run_pipeline(c);
   if (c.options.memory == 0) return;
   const auto begin = std::chrono::steady_clock::now();
   fit_memory(c);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   c.passes.push_back({"fit_memory", seconds, c.options.keep_text ? print(c.plan) : std::string()});
+}
+
+}  // namespace
+
+void compile(Compilation& c) {
+  const KernelCatalog* const catalog = c.catalog;
+  const CatalogCache cache(*catalog);
+  c.catalog = &cache;
+  try {
+    compile_with_catalog(c);
+  } catch (...) {
+    c.catalog = catalog;
+    throw;
+  }
+  c.catalog = catalog;
 }
 
 }  // namespace karez::passes

@@ -105,9 +105,12 @@ constexpr Pass passes[] = {
     {"unroll", run_unroll, graph},                    // first: no other pass supports regions
     {"canonicalise", run_canonicalise, graph, true},  // before the expensive passes: removed nodes cost them no time
     // After canonicalise, so that each value is cast once; before shard, which also chooses the layouts of casts.
-    {"cast", run_cast, graph},
-    {"recompute", run_recompute, graph, true},  // after canonicalise, which would merge a node and its copy
-    {"microbatch", run_microbatch, graph},      // before shard: from here on types are those of one micro-batch
+    {"cast", run_cast, graph, false,
+     [](const Compilation& c) { return needs_casts(c.graph, c.options.amp) || c.options.memory > 0; }},
+    // After canonicalise, which would merge a node and its copy.
+    {"recompute", run_recompute, graph, true, [](const Compilation& c) { return !c.options.remat.empty(); }},
+    // Before shard: from here on types are those of one micro-batch.
+    {"microbatch", run_microbatch, graph, false, [](const Compilation& c) { return c.options.microbatches != 1; }},
     {"shard", run_shard, graph},
     {"box", run_box, graph},                    // after shard: inserts boxes between nodes of different layouts
     {"bucket", run_bucket, graph, true},        // after box: groups the boxes that box inserted
@@ -159,8 +162,10 @@ void run_pipeline(Compilation& c) {
     if (is_off(c, pass.name)) continue;
     check_interrupt();
     auto begin = std::chrono::steady_clock::now();
-    pass.run(c);
-    if (pass.result == graph) verify(c.graph);
+    if (pass.is_needed == nullptr || pass.is_needed(c)) {
+      pass.run(c);
+      if (pass.result == graph) verify(c.graph);
+    }
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     c.passes.push_back({pass.name, seconds, c.options.keep_text ? text_of(c, pass.result) : std::string()});
   }

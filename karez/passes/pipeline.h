@@ -18,6 +18,8 @@ struct Pass {
   void (*run)(Compilation&);
   PassResult result;
   bool can_be_off = false;  // whether CompileOptions::off may contain the pass
+  // If it returns false, the pass would not change the graph, so it does not run.
+  bool (*is_needed)(const Compilation&) = nullptr;
 };
 std::span<const Pass> pipeline();
 const Pass& pass_named(std::string_view name);

@@ -1,6 +1,9 @@
 // Runs the steps of canonicalise, removes dead nodes and applies the algebraic rules.
 #include "karez/passes/logical/canonicalise.h"
 
+#include <algorithm>
+#include <optional>
+
 #include "karez/passes/logical/algebra/rules.h"
 #include "karez/passes/rewrite.h"
 
@@ -18,16 +21,12 @@ int remove_dead(Graph& graph) {
   for (std::size_t n = graph.nodes.size(); n-- > 0;)
     if (needed[NodeId(n)])
       for (ValueId in : graph.node(NodeId(n)).inputs) need(in);
-  int removed = 0;
+  const auto removed = static_cast<int>(std::count(needed.begin(), needed.end(), false));
+  if (removed == 0) return 0;
   Rewrite rewrite(graph);
-  for (NodeId n : graph.nodes.ids()) {
-    if (needed[n]) {
-      rewrite.keep(n);
-    } else {
-      ++removed;
-    }
-  }
-  if (removed > 0) graph = rewrite.finish();
+  for (NodeId n : graph.nodes.ids())
+    if (needed[n]) rewrite.keep(n);
+  graph = rewrite.finish();
   return removed;
 }
 
@@ -38,11 +37,11 @@ int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
     int applications = rule.on_graph(graph);
     rule_counts[rule.name] += applications, graph_rule_applications += applications;
   }
-  Rewrite rewrite(graph);
+  ById<NodeId, std::optional<Replacement>> replacements(graph.nodes.size());
   int replaced_nodes = 0;
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
-    std::optional<Replacement> replacement;
+    std::optional<Replacement>& replacement = replacements[n];
     for (const AlgebraRule& rule : algebra_rules()) {
       if (rule.at_node == nullptr || node.outputs.size() != 1) continue;
       replacement = rule.at_node(graph, node);
@@ -52,6 +51,12 @@ int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
       ++rule_counts[rule.name], ++replaced_nodes;
       break;
     }
+  }
+  if (replaced_nodes == 0) return graph_rule_applications;
+  Rewrite rewrite(graph);
+  for (NodeId n : graph.nodes.ids()) {
+    const Node& node = graph.nodes[n];
+    std::optional<Replacement>& replacement = replacements[n];
     if (!replacement) {
       rewrite.keep(n);
     } else if (replacement->as_operand) {
@@ -64,7 +69,7 @@ int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
       rewrite.map(node.outputs[0], rewrite.at(replacement->value));
     }
   }
-  if (replaced_nodes > 0) graph = rewrite.finish();
+  graph = rewrite.finish();
   return graph_rule_applications + replaced_nodes;
 }
 

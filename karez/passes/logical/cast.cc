@@ -265,8 +265,10 @@ bool has_halves(const Graph& graph) {
 
 }  // namespace
 
+bool needs_casts(const Graph& graph, std::optional<DType> low_type) { return low_type || has_halves(graph); }
+
 Graph cast_halves(Graph graph, const OpTable& ops, const KernelCatalog& catalog, std::optional<DType> low_type) {
-  if (!low_type && !has_halves(graph)) return graph;
+  if (!needs_casts(graph, low_type)) return graph;
   const bool has_bf16_matmul = has_fast_matmul(catalog, DType::bf16);
   if (low_type) graph = MixedPrecision(graph, ops, *low_type, has_bf16_matmul && *low_type == DType::bf16).run();
   return has_halves(graph) ? HalfWidening(graph, ops, has_bf16_matmul).run() : graph;

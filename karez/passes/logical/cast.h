@@ -19,4 +19,7 @@ namespace karez::passes {
 // bf16 products. The result of a product is f32, so that Partial sums are f32; the cast after the product rounds it.
 Graph cast_halves(Graph graph, const OpTable& ops, const KernelCatalog& catalog, std::optional<DType> low_type);
 
+// Returns whether the program needs casts; otherwise cast_halves returns it unchanged.
+bool needs_casts(const Graph& graph, std::optional<DType> low_type);
+
 }  // namespace karez::passes

@@ -1,5 +1,6 @@
 // The step of canonicalise that folds constants: nodes that depend only on constants are evaluated at compile time, by
 // FoldOptions::evaluate.
+#include <algorithm>
 #include <cstring>
 #include <optional>
 
@@ -118,6 +119,16 @@ class Folder {
 
 }  // namespace
 
-int fold_constants(Graph& graph, const FoldOptions& folding) { return Folder(graph, folding).run(); }
+int fold_constants(Graph& graph, const FoldOptions& folding) {
+  // Most programs have no node that depends only on constants, and need no copy.
+  const auto is_constant = [&](ValueId value) {
+    const Node* producer = rewritable_producer(graph, value);
+    return producer != nullptr && producer->op->name == "constant";
+  };
+  const bool has_candidates = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
+    return node.op->pure && !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), is_constant);
+  });
+  return has_candidates ? Folder(graph, folding).run() : 0;
+}
 
 }  // namespace karez::passes
