@@ -3,10 +3,8 @@
 #include "karez/api/compile.h"
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -21,7 +19,6 @@
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/state/variable_initialisation.h"
 #include "karez/api/state/world_state.h"
-#include "karez/api/trace/deferred_reads.h"
 #include "karez/api/trace/expression.h"
 #include "karez/api/trace/index_checks.h"
 #include "karez/api/trace/trace.h"
@@ -89,7 +86,7 @@ Future Function::call(std::vector<Argument> arguments) const {
   WorldState& world = *s.mesh.world;
   require(s.arguments < 0 || static_cast<int>(arguments.size()) == s.arguments, "function '", s.options.name,
           "' expects ", s.arguments, s.arguments == 1 ? " argument, got " : " arguments, got ", arguments.size());
-  if (!is_expression(s.mesh)) run_deferred_reads(world);
+  if (!is_expression(s.mesh)) world.deferred_reads.run();
   std::vector<ArgumentSignature> signature;
   for (auto& argument : arguments) signature.push_back(argument_signature(s, argument, signature.size()));
   world.session.wait_for_capacity();  // without the world's lock, so that other threads can still read variables
@@ -141,7 +138,7 @@ void Function::compile(const std::vector<TensorType>& types) const {
   State& s = *state_;
   require(s.arguments < 0 || static_cast<int>(types.size()) == s.arguments, "function '", s.options.name, "' expects ",
           s.arguments, s.arguments == 1 ? " argument, got " : " arguments, got ", types.size());
-  run_deferred_reads(*s.mesh.world);  // planning may relocate variables
+  s.mesh.world->deferred_reads.run();  // planning may relocate variables
   TraceLock lock(s.mesh.world->traces, s.plans->trace_owner);
   std::vector<ArgumentSignature> signature;
   for (const TensorType& type : types) signature.push_back({type});
@@ -204,7 +201,7 @@ void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signatur
   require(has_effect, "function '", s.options.name, "' (", karez::print(s.where),
           ") returns no tensor and updates nothing: there is nothing to run");
   if (!is_expression(s.mesh)) relocate_variables(world, trace, s.where);
-  const InterruptScope interrupt_scope([&world] {
+  const InterruptScope interrupt_scope([&] {
     world.session.check_open();
     if (world.options.while_waiting) world.options.while_waiting();
   });

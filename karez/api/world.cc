@@ -9,7 +9,6 @@
 #include "karez/api/ranks/rank_agreement.h"
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/state/world_state.h"
-#include "karez/api/trace/deferred_reads.h"
 #include "karez/base/hash.h"
 #include "karez/base/text.h"
 
@@ -82,7 +81,7 @@ template <class Key> HostArray read_stored(WorldState& world, const Key& variabl
 }
 
 template <class Key> void write_stored(WorldState& world, const Key& variable_key, const HostArray& value) {
-  run_deferred_reads(world);
+  world.deferred_reads.run();
   const StoredParts stored = [&] {
     WorldLock lock(world);
     const auto& [key, variable] = *world.variables.stored(variable_key);
@@ -154,7 +153,7 @@ void World::end(bool wait) {
 
 void World::reset() {
   Session& session = state_->session;
-  if (!session.failed()) run_deferred_reads(*state_);
+  if (!session.failed()) state_->deferred_reads.run();
   session.wait_all_launches();
   bool failed = session.failed();
   if (!failed) try {

@@ -11,7 +11,6 @@
 #include "karez/api/state/checkpoint_notes.h"
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/trace/builtin_names.h"
-#include "karez/api/trace/deferred_reads.h"
 #include "karez/api/world.h"
 #include "karez/base/hash.h"
 #include "karez/base/suggest_names.h"
@@ -237,7 +236,7 @@ CheckpointNotes World::load(const std::string& path, const LoadOptions& options,
   const auto file = std::make_shared<const WeightFiles>(path);
   CheckpointNotes notes = notes_from(file->notes(), path);
   const std::vector<OfferedWeight> offers = offered_weights(*file, options.rules);
-  if (!state_->session.failed()) run_deferred_reads(*state_);
+  if (!state_->session.failed()) state_->deferred_reads.run();
   state_->session.wait_all_launches();
   const auto matched_targets = [&] {
     std::vector<LoadTarget> matched = load_targets(*state_, options.parameters);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -10,30 +11,28 @@
 namespace karez {
 
 struct Expression;
-struct WorldState;
 
 // An expression that reads variables uses their values at the time when the user wrote it. So all deferred expressions
 // run before a variable changes.
 class DeferredReads {
  public:
-  // Adds an expression. Returns whether too many tensors are deferred, so that the caller should run all of them.
-  bool add(const std::shared_ptr<Expression>& expression);
-  std::vector<std::shared_ptr<Expression>> take();   // removes and returns those that still exist, the latest first
+  struct Functions {
+    bool (*may_be_read)(const Expression&);  // whether the user can still read a tensor that is not computed
+    void (*run)(Expression&);                // computes these tensors; an error is reported by reading them
+  };
+
+  // Adds an expression. If many deferred expressions may still be read, runs all of them, which bounds the memory of
+  // operands.
+  void add(const std::shared_ptr<Expression>& expression, const Functions& functions);
+  void run();                                        // call this before variables change
   std::int64_t next_number() { return ++numbers_; }  // of an expression that reads variables itself
 
  private:
   std::mutex mutex_;
   std::atomic<std::size_t> size_{0};  // of the list
   std::vector<std::weak_ptr<Expression>> list_;
+  Functions functions_ = {};
   std::atomic<std::int64_t> numbers_{0};
 };
-
-// Runs the deferred expressions that the user can still read. Call this before variables change. An expression that
-// cannot run fails when it is read.
-void run_deferred_reads(WorldState& world);
-
-// Returns whether the expression, which reads variables and updates none, need not run immediately. If so, marks it as
-// one that reads variables. Call this when the expression is complete.
-bool defer_reads(Expression& expression);
 
 }  // namespace karez

@@ -218,7 +218,8 @@ TEST(DeferredReads, AnErrorIsReportedByTheReadThatNeedsTheTensor) {
   const Parameter a("a", {DType::f32, {2}}, constant_init(2)), b("b", {DType::f32, {2}}, constant_init(2));
   compile(first, [&](Tensor x) { return x + sum(a); })(1.0f).wait();
   compile(second, [&](Tensor x) { return x + sum(b); })(1.0f).wait();
-  const auto result = value_and_grad([&](Tensor x) { return sum(x * (a + b)); }, {.parameters = {a}})(Tensor(vector_of(1)));
+  const auto result =
+      value_and_grad([&](Tensor x) { return sum(x * (a + b)); }, {.parameters = {a}})(Tensor(vector_of(1)));
   const Tensor later = result.value * 2;
   world.write(a, vector_of(3, 3));
   EXPECT_THAT(list(world.read(a)), Each(3));

@@ -4,6 +4,7 @@
 #include "karez/api/namespace.h"
 #include "karez/api/trace/expression_program.h"
 #include "karez/api/trace/program_bytes.h"
+#include "karez/api/trace/variable_reads.h"
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +14,6 @@
 #include "karez/api/ranks/rank_agreement.h"
 #include "karez/api/state/array_value.h"
 #include "karez/api/state/world_state.h"
-#include "karez/api/trace/deferred_reads.h"
 #include "karez/base/text.h"
 #include "karez/sbp/effective_layout.h"
 
@@ -331,15 +331,11 @@ void run_or_defer(const std::shared_ptr<Expression>& complete_expression, const 
   if (updates_variables(expression)) {
     const auto world = world_of(expression);
     // Only expressions that update the state of random numbers read it.
-    if (expression.trace.parameters() != std::vector{world->counter}) run_deferred_reads(*world);
+    if (expression.trace.parameters() != std::vector{world->counter}) world->deferred_reads.run();
     return run_now(complete_expression, where);
   }
-  if (!expression.trace.parameters().empty() && !defer_reads(expression)) return run_now(complete_expression, where);
-  if (expression.first_read > 0) {
-    expression.where = where;
-    const auto world = world_of(expression);
-    if (world->deferred_reads.add(complete_expression)) run_deferred_reads(*world);
-  }
+  if (!expression.trace.parameters().empty() && !may_defer(expression)) return run_now(complete_expression, where);
+  if (expression.first_read > 0) defer(complete_expression, where);
   if (expression.depth >= max_expression_depth || expression.last_read - expression.first_read >= max_expression_reads)
     run(expression.pending_values(), where);
 }
