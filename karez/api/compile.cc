@@ -16,6 +16,7 @@
 #include "karez/api/state/local_part.h"
 #include "karez/api/state/program_compilation.h"
 #include "karez/api/state/session_plan.h"
+#include "karez/api/state/slow_compilation.h"
 #include "karez/api/state/stored_parts.h"
 #include "karez/api/state/variable_initialisation.h"
 #include "karez/api/state/world_state.h"
@@ -155,6 +156,7 @@ std::int64_t Function::batch_of(const FunctionOptions& options, const std::vecto
 // Requires the TraceLock.
 void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signature) {
   WorldState& world = *s.mesh.world;
+  SlowCompilation slow(cat("function '", s.options.name, "' (", karez::print(s.where), ")"));
   auto stored = [&world](const Parameter& parameter) -> std::optional<Mesh> {
     WorldLock lock(world);
     auto match = world.variables.find(parameter);
@@ -201,7 +203,9 @@ void Function::plan_for(State& s, const std::vector<ArgumentSignature>& signatur
   require(has_effect, "function '", s.options.name, "' (", karez::print(s.where),
           ") returns no tensor and updates nothing: there is nothing to run");
   if (!is_expression(s.mesh)) relocate_variables(world, trace, s.where);
+  slow.set_nodes(trace.graph.nodes.size());
   const InterruptScope interrupt_scope([&] {
+    slow.check();
     world.session.check_open();
     if (world.options.while_waiting) world.options.while_waiting();
   });
