@@ -323,12 +323,8 @@ def _named_values(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _named_tensors(module: Module, path: str, ancestors: list[Module]) -> list[tuple[str, Parameter]]:
     """A pair (path, parameter or buffer) for each path to a parameter or buffer. A module inside itself is skipped."""
-    out = []
-    for name, item in _named_members(module):
-        if isinstance(item, Parameter):
-            out.append((_joined(path, name), item))
-        elif not any(item is outer for outer in (*ancestors, module)):
-            out += _named_tensors(item, _joined(path, name), [*ancestors, module])
+    out: list[tuple[str, Parameter]] = []
+    _add_tensors(out, path, vars(module), [*ancestors, module])
     return out
 
 
@@ -338,6 +334,25 @@ def _member(method: str, target: str, members: list[tuple[str, Parameter]]) -> P
         known = ", ".join(list(found)[:8]) or "none"
         raise NameError(f"{method}: unknown path {target!r}; known paths: {known}{_at()}")
     return found[target]
+
+
+_PLAIN_TYPES = frozenset({bool, int, float, str, type(None)})
+
+
+def _add_tensors(out: list[tuple[str, Parameter]], path: str, items: dict[Any, Any], ancestors: list[Module]) -> None:
+    """Appends the parameters and buffers of the values of `items`. Every call of an outermost module does this."""
+    for name, value in items.items():
+        if type(value) in _PLAIN_TYPES or name == "_registered_hooks":
+            continue
+        if isinstance(value, Parameter):
+            out.append((f"{path}.{name}" if path else name, value))
+        elif isinstance(value, Module):
+            if not any([value is outer for outer in ancestors]):
+                _add_tensors(out, f"{path}.{name}" if path else name, vars(value), [*ancestors, value])
+        elif isinstance(value, dict):
+            _add_tensors(out, f"{path}.{name}" if path else name, value, ancestors)
+        elif isinstance(value, (list, tuple)):
+            _add_tensors(out, f"{path}.{name}" if path else name, dict(enumerate(value)), ancestors)
 
 
 class ModulePathScope:

@@ -31,6 +31,7 @@ class Parameter(_core.Tensor):
     ) -> None:
         super().__init__()
         self._named, self._adaptable, self._site = False, True, _core.next_site()
+        self._last_path = ""  # the path of the latest _set_path
         if init is None:
             array = numpy.asarray(data)
             if array.dtype == numpy.float64 and not isinstance(data, (numpy.ndarray, numpy.generic)):
@@ -54,6 +55,7 @@ class Parameter(_core.Tensor):
         duplicate = type(self).__new__(type(self))
         _core.Tensor.__init__(duplicate)
         duplicate._named, duplicate._adaptable, duplicate._site = False, True, self._site
+        duplicate._last_path = ""
         duplicate._make(
             self.shape,
             self.dtype,
@@ -81,9 +83,12 @@ class Parameter(_core.Tensor):
     def _set_path(self, path: str) -> None:
         """Sets the name to a path. If there is a name already, only a path from an outer module, which ends with the
         name, replaces it."""
+        if self._named and path == self._last_path:
+            return  # each call of a module repeats the paths
         if not self._named or path.endswith("." + self.path):
             self._bind_path(path)
             self._named = True
+        self._last_path = path
 
     def _adapt(self, dtype: Any) -> None:
         """Changes the dtype. Raises an error if the parameter is in use already."""
