@@ -42,7 +42,15 @@ void DeferredReads::run() {
     list_.clear();
     size_ = 0;
   }
-  for (const auto& expression : expressions) functions.run(*expression);
+  std::size_t next = 0;
+  try {
+    for (; next < expressions.size(); ++next) functions.run(*expressions[next]);
+  } catch (...) {  // for example Ctrl-C: the others must still run before variables change
+    std::lock_guard lock(mutex_);
+    list_.insert(list_.begin(), expressions.rbegin(), expressions.rend() - static_cast<std::ptrdiff_t>(next));
+    size_ = list_.size();
+    throw;
+  }
 }
 
 }  // namespace karez

@@ -24,7 +24,8 @@ class DeferredReads {
   // Adds an expression. If many deferred expressions may still be read, runs all of them, which bounds the memory of
   // operands.
   void add(const std::shared_ptr<Expression>& expression, const Functions& functions);
-  void run();                                        // call this before variables change
+  // Runs all of them. Call this before variables change. If `Functions::run` throws, the others remain in the list.
+  void run();
   std::int64_t next_number() { return ++numbers_; }  // of an expression that reads variables itself
 
  private:

@@ -7,7 +7,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <stdexcept>
 #include <string>
+#include <vector>
 
 #include "karez/api/functions.h"
 #include "karez/api/interactive.h"
@@ -130,6 +133,29 @@ TEST(DeferredReads, AResetComputesThem) {
   EXPECT_THAT(list(w * 10), Each(20));
 }
 
+struct BrokenSource : data::Source {
+  TensorType type() const override { return {DType::f32, {2}}; }
+  void read(std::int64_t, std::span<const std::int64_t>, const tensor::TensorRef&) const override {
+    base::fail(base::ErrorKind::peer, "the link broke");
+  }
+};
+
+TEST(DeferredReads, AResetAfterAFailureCannotComputeThem) {
+  World world;
+  const DeviceMesh mesh = world.mesh();
+  Interactive scope(mesh);
+  const Parameter w = stored_parameter(mesh);
+  const auto twice = compile(mesh, [](Tensor x) { return x * 2; });
+  EXPECT_THROW(twice(Feed{std::make_shared<BrokenSource>(), 0}).wait(), Error);
+  const Tensor product = w * 10;
+  ASSERT_FALSE(is_computed(product));
+  world.reset();
+  for (int i = 0; i < 2; ++i)
+    EXPECT_THAT(error_of([&] { product.read(); }),
+                HasSubstr("a tensor that depends on variables was not computed before the world was reset"));
+  EXPECT_THAT(list(w * 10), Each(20));
+}
+
 TEST(DeferredReads, RandomNumbersDoNotComputeThem) {
   World world;
   const DeviceMesh mesh = world.mesh();
@@ -208,6 +234,29 @@ TEST(DeferredReads, SplitVariablesAreReadOnTheirMesh) {
   EXPECT_EQ(total.array().mesh(), mesh.mesh);
   EXPECT_EQ(list(total)[0], 56);
   EXPECT_THAT(list(doubled), Each(4));
+}
+
+// An exception that is no Error, such as that of a signal handler, ends the run.
+TEST(DeferredReads, AnInterruptedRunIsContinuedByTheNext) {
+  static int runs = 0, interrupt_at = 0;
+  const DeferredReads::Functions functions = {.may_be_read = [](const Expression&) { return true; },
+                                              .run =
+                                                  [](Expression& expression) {
+                                                    if (++runs == interrupt_at) throw std::runtime_error("interrupted");
+                                                    expression.depth = 100;
+                                                  }};
+  runs = 0, interrupt_at = 2;
+  DeferredReads reads;
+  std::vector<std::shared_ptr<Expression>> expressions;
+  for (int i = 0; i < 4; ++i) expressions.push_back(std::make_shared<Expression>());
+  for (const auto& expression : expressions) reads.add(expression, functions);
+  EXPECT_THROW(reads.run(), std::runtime_error);
+  EXPECT_EQ(runs, 2);
+  reads.run();
+  EXPECT_EQ(runs, 5) << "the one that was interrupted runs again, and two have not run before";
+  for (const auto& expression : expressions) EXPECT_EQ(expression->depth, 100);
+  reads.run();
+  EXPECT_EQ(runs, 5);
 }
 
 // The parameters are stored on different meshes, which a gradient outside of functions does not support.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <mutex>
 
 #include "karez/api/namespace.h"
 #include "karez/api/state/world_state.h"
@@ -17,7 +18,12 @@ bool may_be_read(const Expression& expression) { return !expression.pending_valu
 void run_deferred(Expression& expression) {
   try {
     run(expression.pending_values(), expression.where);
-  } catch (const Error&) { expression.failure = std::current_exception(); }
+  } catch (const Error&) {
+    const auto world = expression.world.lock();
+    if (world == nullptr) return;                         // reading the tensor reports that the world no longer exists
+    std::lock_guard lock(world->expression_plans.mutex);  // reads of other threads check `failure` with this lock
+    expression.failure = std::current_exception();
+  }
 }
 
 }  // namespace
