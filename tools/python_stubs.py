@@ -18,6 +18,8 @@ RETURNS = {  # result types of methods without annotations: lambdas and properti
     "backward": "None",
     "ndim": "int",
     "is_leaf": "bool",
+    "is_contiguous": "bool",
+    "requires_grad": "bool",
     "dtype": "karez.dtypes.dtype",
     "grad": "Any",
     "__float__": "float",
@@ -77,6 +79,8 @@ def parameters(function):
 def method(name, value):
     if value is None:
         return f"    {name}: Any = ..."
+    if isinstance(value, property) and value.fset is not None:
+        return f"    {name}: {RETURNS.get(name, 'Tensor')}"
     if isinstance(value, property):
         return f"    @property\n    def {name}(self) -> {RETURNS.get(name, 'Tensor')}: ..."
     parameters_text, result = parameters(value)

@@ -303,11 +303,7 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
     out->index_checks = index_checks(live_graph);
   }
   std::vector<std::string> names;  // the names of the variables in the program, by parameter
-  std::vector<bool> is_updated;
-  for (const Variable& variable : trace.graph.variables) {
-    names.push_back(variable.name);
-    is_updated.push_back(variable.updated.valid());
-  }
+  for (const Variable& variable : trace.graph.variables) names.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
   out->planner_input = trace.graph;
   out->batch = batch_of(s.options, signature);
@@ -331,7 +327,7 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
     // Keep the requested layout, even if the stored one differs but is equivalent (sbp::effective_layout).
     const auto& requested = out->planner_input.variables[i].stored;
     out->variables.push_back({trace.parameters()[i], names[i], c.graph.meshes[static_cast<std::size_t>(variable->mesh)],
-                              requested.value_or(*variable->stored), is_updated[i]});
+                              requested.value_or(*variable->stored), out->graph.variables[i].updated.valid()});
   }
   out->row_groups = row_groups(c.graph);
   std::vector<ArraySpec> results;

@@ -1,4 +1,4 @@
-// Implements Interactive: each thread has a pointer to its innermost scope.
+// Implements the scopes: each thread has a pointer to its innermost Interactive scope, and a flag for recording.
 #include "karez/api/interactive_scope.h"
 
 #include <utility>
@@ -9,6 +9,7 @@ namespace karez {
 namespace {
 
 thread_local const Interactive* innermost = nullptr;
+thread_local bool grad_enabled = true;
 
 }  // namespace
 
@@ -19,5 +20,8 @@ Interactive::Interactive(DeviceMesh mesh, bool train) : mesh_(std::move(mesh)), 
 Interactive::~Interactive() { innermost = enclosing_; }
 const DeviceMesh* Interactive::mesh() { return innermost == nullptr ? nullptr : &innermost->mesh_; }
 bool Interactive::training() { return innermost == nullptr || innermost->train_; }
+
+bool is_grad_enabled() { return grad_enabled; }
+bool set_grad_enabled(bool enabled) { return std::exchange(grad_enabled, enabled); }
 
 }  // namespace karez

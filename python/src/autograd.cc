@@ -1,5 +1,5 @@
 // Gradients outside of compiled functions: leaves, records of computations, and backward.
-#include "karez/api/backward.h"
+#include "karez/api/interactive.h"
 
 #include "python/src/bindings.h"
 #include "python/src/value.h"

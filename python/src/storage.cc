@@ -1,8 +1,8 @@
 // Implements the steps from tensors to their views, and writes through them.
 #include "python/src/storage.h"
 
-#include "karez/api/backward.h"
 #include "karez/api/functions.h"
+#include "karez/api/interactive.h"
 #include "python/src/errors.h"
 
 namespace karez::python {

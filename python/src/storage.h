@@ -37,6 +37,7 @@ std::optional<Ints> strides_of(const ViewStep& step, const Shape& shape, const I
 struct Storage {
   std::variant<std::monostate, Tensor, Parameter> value;  // nothing if it was never written and one tensor is left
   std::uint64_t version = 0;                              // the number of writes
+  bool is_read_in_trace = false;                          // a program has the numbers as constants
   int argument = -1;                                      // of a function that is being compiled, or -1
 };
 

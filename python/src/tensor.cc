@@ -6,7 +6,6 @@
 
 #include <nanobind/stl/string_view.h>
 
-#include "karez/api/grad_mode.h"
 #include "karez/api/interactive.h"
 #include "python/src/bindings.h"
 #include "python/src/value.h"
@@ -203,6 +202,7 @@ void init_tensor(nb::module_& m) {
   });
   type.def("_read", [](const Value& value) {
     const Tensor tensor = value.outside();
+    if (tracing()) (value.alias == nullptr ? value.is_read_in_trace : value.alias->storage->is_read_in_trace) = true;
     const SourceLine line = user_line();
     ensure_default_device();
     HostArray out;

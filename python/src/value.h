@@ -34,6 +34,7 @@ struct Value {
   Term::AsNumber as_number = Term::AsNumber::no;  // not `no` for an input of a trace that stands for a number among
                                                   // the arguments, or a value computed only from numbers
   int argument = -1;                              // the number of the argument of a function that is being compiled
+  mutable bool is_read_in_trace = false;          // a program has the numbers as constants
   mutable std::unique_ptr<Alias> alias;           // null if this tensor shares its storage with no other tensor
 
   Value() = default;

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "karez/api/backward.h"
+#include "karez/api/interactive.h"
 #include "python/src/bindings.h"
 
 namespace karez::python {
@@ -28,6 +28,7 @@ Alias& alias_of(const Value& value) {
   if (value.alias != nullptr) return *value.alias;
   auto storage = std::make_shared<Storage>();
   storage->argument = value.argument;
+  storage->is_read_in_trace = value.is_read_in_trace;
   if (const Tensor* tensor = value.tensor()) {
     Tensor base = *tensor;
     base.handle.reset();  // the base is not stored unless the user can read it
@@ -50,6 +51,9 @@ std::vector<Term> chain_of(const Term& base, const std::vector<ViewStep>& steps)
 void require_writable(const Value& value) {
   const Tensor* tensor = value.tensor();
   if (!tracing()) {
+    require(!value.is_read_in_trace && (value.alias == nullptr || !value.alias->storage->is_read_in_trace), "a tensor ",
+            value.type(), " must not be written after a compiled function has read its numbers while it was traced: ",
+            "the program has them as constants. Make the tensor an argument of the function");
     require(tensor == nullptr || tensor->lazy != nullptr, "a tensor ", value.type(),
             " of a function that was compiled must not be written after the function has returned");
     return;

@@ -335,3 +335,24 @@ def test_backward_with_inputs_changes_only_their_gradients():
     net, x = small_net(), leaf(batch()[0])
     net(x).sum().backward(inputs=[x])
     assert x.grad.shape == (6, 4) and all(p.grad is None for p in net.parameters())
+
+
+def test_an_operand_without_a_record_may_need_values_of_the_record():
+    x = leaf([1.0, -2.0])
+    hidden = x * 3
+    scaled = hidden.detach() * 2
+    loss = (scaled * hidden).sum()
+    loss.backward()
+    assert x.grad.tolist() == [18, -36]
+    assert hidden.tolist() == [3, -6] and scaled.tolist() == [6, -12] and loss.item() == 90
+
+
+def test_a_module_with_backward_hooks_is_an_error_outside_of_functions():
+    net, x = small_net(), batch()[0]
+    handle = net[0].register_full_backward_hook(lambda *_: None)
+    with pytest.raises(kz.UserError, match="has full backward hooks, which are called only in compiled functions"):
+        net(x)
+    with kz.no_grad():
+        net(x).numpy()
+    handle.remove()
+    net(x).sum().backward()

@@ -1,5 +1,5 @@
 // Implements backward: joins the recorded expressions, adds their gradients, and keeps what the gradients need.
-#include "karez/api/backward.h"
+#include "karez/api/interactive.h"
 
 #include <algorithm>
 #include <functional>
@@ -53,8 +53,8 @@ Expressions recorded_expressions(const std::vector<Tensor>& outputs) {
   return out;
 }
 
-// Operands that are not recorded, do not exist yet and need values of the record, such as x.detach() * 2. The program of
-// the gradients also computes values of the record, so these operands cannot wait for it, and the program for them.
+// Operands that are not recorded, do not exist yet and need values of the record, such as x.detach() * 2. The program
+// of the gradients also computes values of the record, so these operands cannot wait for it, and the program for them.
 LazyValues operands_to_run(const Expressions& expressions) {
   std::map<const LazyValue*, bool> needs_record;  // of the values that were visited
   const std::function<bool(const LazyValue&)> visit = [&](const LazyValue& value) {
@@ -296,7 +296,10 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
   require(outputs.size() == seeds.size(), "backward: expected a seed for each of ", outputs.size(), " outputs, got ",
           seeds.size());
   const Expressions expressions = recorded_expressions(outputs);
-  run(operands_to_run(expressions), where);
+  LazyValues first = operands_to_run(expressions);
+  for (const Tensor& seed : seeds)
+    if (seed.lazy != nullptr && seed.lazy->producer() != nullptr) first.push_back(seed.lazy);
+  run(first, where);
   JoinedGraph joined(expressions);
   std::optional<NoGrad> no_grad;
   if (!options.create_graph) no_grad.emplace();

@@ -1,5 +1,5 @@
 // Tests of gradients outside of compiled functions: leaves, parameters, released records and written parameters.
-#include "karez/api/backward.h"
+#include "karez/api/interactive.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -9,7 +9,6 @@
 #include <functional>
 
 #include "karez/api/functions.h"
-#include "karez/api/interactive.h"
 #include "karez/api/testing/test_inputs.h"
 #include "karez/api/testing/test_texts.h"
 #include "karez/api/trace/expression.h"

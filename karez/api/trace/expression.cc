@@ -6,7 +6,6 @@
 #include <optional>
 
 #include "karez/api/data_iterator.h"
-#include "karez/api/grad_mode.h"
 #include "karez/api/interactive_scope.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
