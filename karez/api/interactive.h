@@ -58,6 +58,7 @@ struct GradientTargets {
 };
 GradientTargets gradient_targets(const std::vector<Tensor>& outputs);
 
+// What `backward` keeps.
 struct BackwardOptions {
   bool retain_graph = false;  // keeps the record of the computation, for another call
   bool create_graph = false;  // records the computation of the gradients too; the record is then kept

@@ -276,9 +276,9 @@ def test_modules_are_traversed_as_in_pytorch():
     grads = kz.compile(lambda i: kz.grad(net(i).sum(), [net.embedding.weight])[0])(np.array([0, 4]))
     assert np.abs(grads.numpy()[0]).min() > 0 and not grads.numpy()[4].any()
     for make, text in (
-        (lambda: nn.ELU(alfa=1), "ELU got an unexpected argument 'alfa'; its arguments are \\(alpha\\)"),
+        (lambda: nn.ELU(alfa=1), "ELU got an unexpected argument 'alfa'; its arguments are \\(alpha, inplace\\)"),
         (lambda: nn.Threshold(1.0), "Threshold is missing the argument 'value'"),
-        (lambda: nn.ReLU(1), "ReLU takes 0 arguments but 1 were given"),
+        (lambda: nn.ReLU(True, 1), "ReLU takes 1 arguments but 2 were given"),
     ):
         with pytest.raises(TypeError, match=text):
             make()

@@ -249,7 +249,7 @@ def attention(q, k, v, **masks):
         (
             lambda: nn.TransformerDecoder(F.relu, 2),
             kz.UserError,
-            "TransformerDecoder: expected a module and at most 10,000 copies of it, got 2 copies of a nb_func",
+            "TransformerDecoder: expected a module and at most 10,000 copies of it, got 2 copies of a function",
         ),
         (lambda: attention(X[:, :, :6], X, X), kz.ShapeError, r"query must be \[n, t, 8\], got f32\[2, 5, 6\]"),
         (lambda: attention(X, X[0], X), kz.ShapeError, r"key must be \[n, t, 8\], got f32\[5, 8\]"),

@@ -295,6 +295,11 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
   require(!tracing(), "backward: a compiled function takes gradients with grad");
   require(outputs.size() == seeds.size(), "backward: expected a seed for each of ", outputs.size(), " outputs, got ",
           seeds.size());
+  require(std::any_of(outputs.begin(), outputs.end(), requires_gradient), "backward: no output requires a gradient: ",
+          "none depends on a parameter or leaf through computations that were recorded");
+  for (const Tensor& leaf : targets.leaves)
+    require(requires_gradient(leaf), "backward: a tensor ", leaf.type,
+            " requires no gradient; make it with requires_grad=True before the computation");
   const Expressions expressions = recorded_expressions(outputs);
   LazyValues first = operands_to_run(expressions);
   for (const Tensor& seed : seeds)

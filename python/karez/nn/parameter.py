@@ -139,7 +139,7 @@ class Parameter(_core.Tensor):
 
     requires_grad = True
 
-    def requires_grad_(self, requires_grad: bool = True) -> Any:
+    def requires_grad_(self, requires_grad: bool = True) -> Parameter:
         """Sets whether backward() computes the gradient."""
         self.requires_grad = requires_grad
         return self
