@@ -89,9 +89,7 @@ def test_gradients_need_a_tensor_that_requires_one():
     x, y = kz.tensor(X), kz.tensor(X, requires_grad=True)
     with pytest.raises(kz.UserError, match="backward: no output requires a gradient"):
         kz.grad((x * x).sum(), [y])
-    with pytest.raises(
-        kz.UserError, match=r"backward: a tensor f32\[.*\] requires no gradient; make it with"
-    ):
+    with pytest.raises(kz.UserError, match=r"backward: a tensor f32\[.*\] requires no gradient; make it with"):
         kz.grad((x * y).sum(), [x])
 
 
