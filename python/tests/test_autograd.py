@@ -356,3 +356,14 @@ def test_a_module_with_backward_hooks_is_an_error_outside_of_functions():
         net(x).numpy()
     handle.remove()
     net(x).sum().backward()
+
+
+def test_backward_of_a_weighted_vector_in_a_compiled_function():
+    w = nn.Parameter(np.array([1, 2], np.float32), name="weighted.w")
+
+    @kz.compile
+    def program(x):
+        (w * x).backward(x)
+        return w.grad
+
+    assert program(np.array([3, 5], np.float32)).tolist() == [9, 25]

@@ -311,3 +311,21 @@ def test_a_tensor_whose_numbers_a_program_contains_cannot_be_written():
         with pytest.raises(kz.UserError, match="after a compiled function has read its numbers while it was traced"):
             tensor += 1
     assert program(np.ones(1, np.float32)).item() == 6
+
+
+def test_a_mask_of_several_dimensions_next_to_other_entries():
+    a = arange(2, 3, 4)
+    mask, wrong = a[:, :, 0] % 8 == 0, np.ones((3, 3), bool)
+    x = kz.tensor(a)
+    assert x[mask, 1:].tolist() == a[mask, 1:].tolist()
+    assert x[..., a[0, 0] > 1].tolist() == a[..., a[0, 0] > 1].tolist()
+    x[mask, 1:3] = -1
+    a[mask, 1:3] = -1
+    assert x.tolist() == a.tolist()
+    last = a[0, 0] > 0
+    assert x[mask][:, last].tolist() == x[mask, :][:, kz.tensor(last)].tolist() == a[mask][:, last].tolist()
+    with pytest.raises(kz.ShapeError, match=r"a mask of shape \[4\] does not match the sizes \[\] of f32\[2, 3, 4\]"):
+        x[np.ones((2, 3, 4), bool), np.ones(4, bool)]
+    with pytest.raises(kz.ShapeError, match=r"a mask of shape \[3, 3\] does not match the sizes \[2, 3\]"):
+        x[wrong]
+    assert x[True].shape == (1, 2, 3, 4) and x[np.bool_(False)].shape == (0, 2, 3, 4)
