@@ -367,3 +367,10 @@ def test_backward_of_a_weighted_vector_in_a_compiled_function():
         return w.grad
 
     assert program(np.array([3, 5], np.float32)).tolist() == [9, 25]
+
+
+def test_a_leaf_is_another_operand_than_a_tensor_with_the_same_memory():
+    result = kz.compile(lambda a: a * 2)(np.array([1, 2], np.float32))
+    x, y = result.clone().requires_grad_(), result.clone().requires_grad_()
+    (x * result + 3 * x * y).sum().backward()
+    assert x.grad.tolist() == [8, 16] and y.grad.tolist() == [6, 12]
