@@ -239,6 +239,13 @@ def _size(self: Tensor, dim: Optional[int] = -999) -> Union[int, tuple[int, ...]
     return self.shape if dim == -999 else self.shape[_normalised_dim(self, dim)]
 
 
+def _deep_copy(self: Tensor) -> Tensor:
+    """A copy. That of a tensor with requires_grad=True is another one."""
+    if self._kind == "traced" or not (self.is_leaf and self.requires_grad):
+        return functions.clone(self)
+    return autograd.requires_grad_(functions.clone(_core.detached(self)))
+
+
 _special = {
     "__float__": lambda self: float(_number(self, "float()")),
     "__int__": lambda self: int(_number(self, "int()")),
@@ -250,7 +257,7 @@ _special = {
     "__getitem__": getitem,
     "__format__": _format,
     "__copy__": lambda self: self if self._kind == "parameter" else _core.reshape(self, list(self.shape)),
-    "__deepcopy__": lambda self, memo: functions.clone(self),
+    "__deepcopy__": lambda self, memo: _deep_copy(self),
     "__reduce_ex__": lambda self, _: _reduce(self),
     "__hash__": lambda self: builtins.id(self),
     "__matmul__": products.matmul,

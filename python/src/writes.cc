@@ -77,6 +77,11 @@ const Tensor* leaf_of(const Value& value) {
   return tensor != nullptr && leaf_identity(*tensor) != nullptr ? tensor : nullptr;
 }
 
+// The value of a tensor, as that of another tensor: if the first is a leaf, the other one is computed from it.
+Tensor value_of_copy(const Tensor& tensor, const SourceLine& line) {
+  return leaf_identity(tensor) == nullptr ? tensor : reshape(Term(tensor, line), tensor.shape());
+}
+
 // Replaces the value of a tensor by one of the same shape and dtype.
 void write(Value& target, const Operand& operand) {
   Term value = operand;
@@ -86,14 +91,14 @@ void write(Value& target, const Operand& operand) {
           tensor == nullptr ? "another value" : tensor::print(tensor->type));
   require_writable(target);
   forget_single_alias(target);
-  Tensor written = *tensor;
+  Tensor written = value_of_copy(*tensor, value.where);
   if (const Tensor* leaf = tracing() ? nullptr : leaf_of(target)) {
     require(!is_grad_enabled() || has_detached_step(target), "a tensor ", leaf->type,
             " with requires_grad=True must not ",
             "be written while gradients are recorded: write it in `with kz.no_grad():`");
     if (target.alias == nullptr || target.alias->steps.empty()) replace_leaf(written, *leaf);
-    value = Term(written, value.where);
   }
+  value = Term(written, value.where);
   Alias* alias = target.alias.get();
   if (alias == nullptr) {
     if (std::holds_alternative<Parameter>(target.content)) return update(target.parameter(), value);
@@ -176,7 +181,8 @@ void init_writes(nb::module_& m) {
   m.def("copied", [](const Operand& input) {
     const Term term = input;
     const auto* tensor = std::get_if<Tensor>(&term.value);
-    return Value(tensor != nullptr ? *tensor : reshape(term, std::get<Parameter>(term.value).shape()));
+    return Value(tensor != nullptr ? value_of_copy(*tensor, term.where)
+                                   : reshape(term, std::get<Parameter>(term.value).shape()));
   });
   m.def("detached", [](const Operand& input) { return make_view(input, {ViewStep::Kind::detached}); });
 }

@@ -1,5 +1,6 @@
 """Gradients outside of compiled functions: leaves, backward, accumulation, records and their errors."""
 
+import copy
 import gc
 
 import numpy as np
@@ -374,3 +375,23 @@ def test_a_leaf_is_another_operand_than_a_tensor_with_the_same_memory():
     x, y = result.clone().requires_grad_(), result.clone().requires_grad_()
     (x * result + 3 * x * y).sum().backward()
     assert x.grad.tolist() == [8, 16] and y.grad.tolist() == [6, 12]
+
+
+def test_copies_of_a_leaf():
+    x = leaf([1, 2])
+    y = x.clone()
+    assert not y.is_leaf and y.requires_grad
+    y[0] = 5
+    y *= 3
+    y.sum().backward()
+    assert x.grad.tolist() == [0, 3] and x.tolist() == [1, 2]
+    z = kz.zeros(2)
+    with kz.no_grad():
+        z.copy_(x)
+        w = x.clone()
+    assert not z.requires_grad and not w.requires_grad and z.tolist() == [1, 2]
+    z.copy_(x)
+    assert z.requires_grad and not z.is_leaf
+    other = copy.deepcopy(x)
+    other.sum().backward()
+    assert other.is_leaf and other.grad.tolist() == [1, 1] and x.grad.tolist() == [0, 3]
