@@ -163,9 +163,6 @@ void init_writes(nb::module_& m) {
     return value.alias == nullptr || strides_of({ViewStep::Kind::shape, {value.type().count()}}, value.type().shape,
                                                 value.alias->strides) == Ints{1};
   });
-  m.def("strides_of", [](const Value& value) {
-    return value.alias == nullptr ? tensor::row_major(value.type().shape) : value.alias->strides;
-  });
   // The parameter that a write changes, or 0 if it is none or the tensor is a detached view of it.
   m.def("written_parameter", [](const Value& value) -> std::uintptr_t {
     if (const auto* parameter = std::get_if<Parameter>(&value.content))
