@@ -4,9 +4,11 @@
 
 #include <concepts>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "karez/api/op_call.h"
@@ -220,22 +222,49 @@ std::vector<Parameter> parameters_of(Term value);
 std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters);
 std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors);
 
-// Functions that see and replace gradients at the inputs and outputs of a part of a program, such as a module. The part
-// reads `inputs`, and the rest of the program reads `outputs`; both are results of adjacent_copies.
-struct TensorHook {
-  // Gets the gradients of the copies, and returns those of the copied tensors, of the same types. A tensor without a
-  // value is a zero.
-  using Replace = std::function<std::vector<Tensor>(const std::vector<Tensor>& gradients)>;
-  std::vector<Tensor> inputs, outputs;
-  Replace replace_inputs, replace_outputs;
+// A function that sees the gradient of a tensor. It returns another one of the same type, which replaces it, or an
+// uninitialised tensor.
+using TensorHook = std::function<Tensor(const Tensor& gradient)>;
+// Refers to a registered TensorHook.
+class HookHandle {
+ public:
+  HookHandle() = default;
+  explicit HookHandle(std::weak_ptr<TensorHook> hook) : hook_(std::move(hook)) {}
+  void remove() const;  // the function is not called again; does nothing if the tensor no longer exists
+
+ private:
+  std::weak_ptr<TensorHook> hook_;
 };
+// Calls the function whenever grad or backward computes the gradient of the tensor, after all contributions to it have
+// been added up. In a program that is being traced, the function is called during the trace, and the gradient is
+// computed even if it is needed only by the function. Otherwise the tensor must require a gradient. Throws for a tensor
+// that is not a float tensor, and in the body of a loop.
+HookHandle register_hook(const Tensor& tensor, TensorHook hook, SourceLine where = SourceLine::current());
 
-// Returns copies of values in the program that is being traced, for a TensorHook.
+// Computes forward(inputs), whose gradients are those that `backward` returns: one for each input, of its type, or an
+// uninitialised tensor for zeros. `backward` gets the results of `forward`, and the gradients of these; it is called if
+// the loss depends on the results. No gradient flows through `forward` itself. The inputs that have gradients must be
+// float tensors, as must the results.
+using CustomForward = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
+using CustomBackward =
+    std::function<std::vector<Tensor>(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients)>;
+std::vector<Tensor> custom_function(const std::vector<Term>& inputs, const CustomForward& forward,
+                                    CustomBackward backward, SourceLine where = SourceLine::current());
+
+// Functions that see and replace gradients at the inputs and outputs of a part of a program, such as a module. Each
+// returns gradients of the same types; a tensor without a value is a zero.
+struct ModuleHook {
+  std::vector<Tensor> inputs;  // copies that adjacent_copies returned, which the part reads
+  std::function<std::vector<Tensor>(const std::vector<Tensor>& gradients)> replace_inputs;
+  CustomBackward replace_outputs;
+  // If this list is not empty, replace_outputs returns the gradients of these tensors instead of those of the outputs,
+  // and gets an uninitialised tensor for an output on which the loss does not depend.
+  std::vector<Tensor> operands = {};
+};
+// Returns copies of values.
 std::vector<Tensor> adjacent_copies(const std::vector<Term>& values);
-
-// As grad without hooks. If the loss depends on the outputs of a hook, and these depend on a parameter or tensor,
-// replace_outputs is called once, and then replace_inputs.
-std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters, const std::vector<TensorHook>& hooks);
-std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors, const std::vector<TensorHook>& hooks);
+// Returns copies of the outputs of the part, for the rest of the program. If a loss depends on them, and these depend
+// on a value with a gradient, grad and backward call replace_outputs once, and then replace_inputs.
+std::vector<Tensor> hooked_copies(const std::vector<Term>& outputs, ModuleHook hook);
 
 }  // namespace karez

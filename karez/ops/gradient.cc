@@ -3,6 +3,8 @@
 #include "karez/ops/gradient.h"
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "karez/ops/compose.h"
 
@@ -11,11 +13,20 @@ namespace {
 
 // Returns the values that depend on `wrt` through float values. Only these have a gradient; a comparison or an index
 // ends the path.
-ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& stops) {
+ById<ValueId, bool> reached_from(const Graph& graph, std::span<const ValueId> wrt, const ById<ValueId, bool>& stops,
+                                 std::span<const GradientHook> hooks) {
   ById<ValueId, bool> reached(graph.values.size());
   for (ValueId v : wrt) reached[v] = true;
-  for (const Node& node : graph.nodes) {
-    bool any = std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId v) { return reached[v]; });
+  const auto is_reached = [&](ValueId v) { return reached[v]; };
+  std::map<NodeId, const GradientHook*> functions;  // by the nodes that copy their outputs
+  for (const GradientHook& hook : hooks)
+    for (ValueId v : hook.outputs)
+      if (!hook.operands.empty()) functions[graph.value(v).producer] = &hook;
+  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
+    const Node& node = graph.node(NodeId(n));
+    const auto function = functions.find(NodeId(n));
+    const std::vector<ValueId>& inputs = function == functions.end() ? node.inputs : function->second->operands;
+    const bool any = std::any_of(inputs.begin(), inputs.end(), is_reached);
     if (!any || node.op->name == "stop_gradient") continue;
     for (ValueId out : node.outputs)
       if (is_float(graph.type(out).dtype) && !stops[out]) reached[out] = true;
@@ -104,6 +115,8 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
 struct HookedCopies {
   const std::vector<ValueId>* copies;
   const GradientHook::Replace* replace;
+  std::vector<ValueId> operands;  // the values whose gradients the function returns
+  bool is_function = false;       // whether the copies count as a function of the operands
 };
 
 // The lists of the hooks whose outputs depend on `wrt`, by the nodes of their copies. Adds the inputs of these hooks to
@@ -112,41 +125,51 @@ class HookedNodes {
  public:
   HookedNodes(const Graph& graph, std::span<const ValueId> wrt, std::span<const GradientHook> hooks,
               const ById<ValueId, bool>& stops, ById<ValueId, bool>& reached)
-      : places_(hooks.empty() ? 0 : graph.nodes.size()) {
+      : graph_(&graph),
+        places_(hooks.empty() ? 0 : graph.nodes.size()) {
     std::vector<ValueId> sources(wrt.begin(), wrt.end());
     for (const GradientHook& hook : hooks) {
       if (std::none_of(hook.outputs.begin(), hook.outputs.end(), [&](ValueId v) { return reached[v]; })) continue;
       sources.insert(sources.end(), hook.inputs.begin(), hook.inputs.end());
-      add(graph, {&hook.outputs, &hook.replace_outputs});
-      add(graph, {&hook.inputs, &hook.replace_inputs});
+      add(graph, {&hook.outputs, &hook.replace_outputs, hook.operands});
+      add(graph, {&hook.inputs, &hook.replace_inputs, {}});
     }
-    if (!lists_.empty()) reached = reached_from(graph, sources, stops);
+    if (!lists_.empty()) reached = reached_from(graph, sources, stops, hooks);
   }
   bool contains(NodeId node) const { return !lists_.empty() && places_[node] != 0; }
+  // The last node of `node` and all lists.
+  NodeId last_node(NodeId node) const {
+    for (const HookedCopies& list : lists_)
+      for (ValueId copy : *list.copies) node = std::max(node, graph_->value(copy).producer);
+    return node;
+  }
   // The list whose last copy this node makes, or null.
   const HookedCopies* ending_at(NodeId node) const { return places_[node] > 0 ? &lists_[places_[node] - 1] : nullptr; }
 
  private:
   void add(const Graph& graph, HookedCopies list) {
-    if (list.copies->empty()) return;
-    lists_.push_back(list);
     NodeId last;
+    if (list.copies->empty()) return;
+    list.is_function = !list.operands.empty();
+    if (!list.is_function)
+      for (ValueId copy : *list.copies) list.operands.push_back(graph.node(graph.value(copy).producer).inputs[0]);
     for (ValueId copy : *list.copies) {
       const NodeId node = graph.value(copy).producer;
       places_[node] = -1;
       if (!last.valid() || node.index > last.index) last = node;
     }
+    lists_.push_back(std::move(list));
     places_[last] = static_cast<int>(lists_.size());
   }
 
+  const Graph* graph_;
   std::vector<HookedCopies> lists_;
   ById<NodeId, int> places_;  // 0: no copy of a hook; -1: a copy; otherwise the last copy of the list of this number
 };
 
 }  // namespace
 
-std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> stops,
-                              ValueId seed, std::span<const GradientHook> hooks) {
+std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt, const GradientOptions& options) {
   Graph& graph = b.graph();
   TensorType type = graph.type(loss);
   NodeId last = graph.value(loss).producer;
@@ -161,25 +184,55 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
 
   BuilderLocation location(b);
   ById<ValueId, bool> is_stop(graph.values.size());
-  for (ValueId v : stops) is_stop[v] = true;
-  ById<ValueId, bool> reached = reached_from(graph, wrt, is_stop);
-  const HookedNodes hooked(graph, wrt, hooks, is_stop, reached);
+  for (ValueId v : options.stops) is_stop[v] = true;
+  std::vector<ValueId> sources(wrt.begin(), wrt.end());
+  ById<ValueId, std::vector<const ValueHook*>> value_hooks(options.value_hooks.empty() ? 0 : graph.values.size());
+  for (const ValueHook& hook : options.value_hooks) {
+    value_hooks[hook.value].push_back(&hook);
+    if (hook.is_source) sources.push_back(hook.value);
+  }
+  ById<ValueId, bool> reached = reached_from(graph, sources, is_stop, options.hooks);
+  const HookedNodes hooked(graph, sources, options.hooks, is_stop, reached);
   ById<ValueId, ValueId> gradients(graph.values.size());  // the sum of the contributions to the gradient of each value
   auto gradient_of = [&](ValueId v) -> ValueId& { return gradients[v]; };
   auto add_contribution = [&](ValueId v, ValueId contribution) {
     ValueId& sum = gradient_of(v);
     sum = sum.valid() ? build::add(b, sum, contribution) : contribution;
   };
+  auto report_gradients = [&](NodeId node, std::vector<ValueId> needed) {
+    if (!options.before_hook) return;
+    needed.erase(std::remove(needed.begin(), needed.end(), ValueId()), needed.end());
+    for (std::size_t v = 0; v < gradients.size(); ++v) {
+      const ValueId id(v);
+      const bool is_pending = graph.value(id).producer.index <= node.index;
+      if (gradient_of(id).valid() && (is_pending || std::find(wrt.begin(), wrt.end(), id) != wrt.end()))
+        needed.push_back(gradient_of(id));
+    }
+    options.before_hook(needed);
+  };
+  auto call_value_hooks = [&](ValueId v) {
+    if (options.value_hooks.empty() || !reached[v] || !gradient_of(v).valid()) return;
+    for (const ValueHook* hook : std::exchange(value_hooks[v], {})) {
+      report_gradients(graph.value(v).producer, {});
+      const ValueId replaced = hook->replace(gradient_of(v));
+      require(graph.type(replaced) == graph.type(v), "the gradient that a hook returned is ", graph.type(replaced),
+              ", but the value is ", graph.type(v));
+      gradient_of(v) = replaced;
+    }
+  };
   auto call_hook = [&](const HookedCopies& list) {
+    for (ValueId v : *list.copies) call_value_hooks(v);
     if (std::none_of(list.copies->begin(), list.copies->end(), [&](ValueId v) { return gradient_of(v).valid(); }))
       return;
     std::vector<ValueId> given;
-    for (ValueId v : *list.copies) given.push_back(gradient_of(v).valid() ? gradient_of(v) : build::full_like(b, v, 0));
+    for (ValueId v : *list.copies)
+      given.push_back(gradient_of(v).valid() || list.is_function ? gradient_of(v) : build::full_like(b, v, 0));
+    report_gradients(graph.value(list.copies->back()).producer, given);
     const std::vector<ValueId> replaced = (*list.replace)(given);
-    require(replaced.size() == given.size(), "a gradient hook must return ", given.size(), " gradients, got ",
-            replaced.size());
-    for (std::size_t i = 0; i < given.size(); ++i) {
-      const ValueId operand = graph.node(graph.value((*list.copies)[i]).producer).inputs[0];
+    require(replaced.size() == list.operands.size(), "a gradient hook must return ", list.operands.size(),
+            " gradients, got ", replaced.size());
+    for (std::size_t i = 0; i < replaced.size(); ++i) {
+      const ValueId operand = list.operands[i];
       if (!replaced[i].valid() || !reached[operand]) continue;
       require(graph.type(replaced[i]) == graph.type(operand), "gradient ", i, " that a gradient hook returned is ",
               graph.type(replaced[i]), ", but the value is ", graph.type(operand));
@@ -188,10 +241,15 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   };
   if (reached[loss]) {
     if (last.valid()) location.set(graph.node(last), graph.value(loss).mesh);
-    gradient_of(loss) = seed.valid() ? seed : build::constant(b, type, 1);
+    gradient_of(loss) = options.seed.valid() ? options.seed : build::constant(b, type, 1);
   }
-  for (int n = last.index; n >= 0; --n) {
+  // The other copies of a list may come after the loss.
+  for (int n = hooked.last_node(last).index; n >= 0; --n) {
     NodeId id{n};
+    if (!options.value_hooks.empty()) {
+      location.set(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
+      for (ValueId out : std::vector<ValueId>(graph.node(id).outputs)) call_value_hooks(out);
+    }
     if (hooked.contains(id)) {
       location.set(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
       if (const HookedCopies* list = hooked.ending_at(id)) call_hook(*list);

@@ -50,7 +50,7 @@ struct HookedPart {
   std::vector<ValueId> grad(ValueId value, std::vector<ValueId> wrt) {
     calls.clear();
     const GradientHook hooks[] = {hook};
-    auto result = gradient(b, build::sum(b, value), wrt, {}, {}, hooks);
+    auto result = gradient(b, build::sum(b, value), wrt, {.hooks = hooks});
     verify(graph);
     return result;
   }

@@ -55,7 +55,7 @@ TEST(Gradient, GradientsEndAtStopsButReachTheStopsThemselves) {
   ValueId loss = build::sum(p.b, mul(p.b, next, v));
   const ValueId stops[] = {next};
   auto gradient_ops = [&](std::vector<ValueId> wrt) {
-    auto out = gradient(p.b, loss, wrt, stops);
+    auto out = gradient(p.b, loss, wrt, {.stops = stops});
     return p.graph.node(p.graph.value(out[0]).producer).op->name + " of " +
            p.graph.node(p.graph.value(out.back()).producer).op->name;
   };

@@ -81,5 +81,6 @@ from . import (
     optim as optim,
 )
 from .nn import functional
+from .nn.functional_call import functional_call as functional_call
 
 F = functional

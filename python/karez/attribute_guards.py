@@ -45,14 +45,9 @@ class AttributeGuards(ValueGuards):
 
     def _object(self, value: Any, number: int, text: str, depth: int, key: Any = None) -> None:
         if isinstance(value, Parameter):
-            self._guard_value(
-                self._own_dict(number, text),
-                ITEM,
-                "requires_grad",
-                value.requires_grad,
-                f"{text}.requires_grad",
-                depth + 1,
-            )
+            own_dict = self._own_dict(number, text)
+            for name in ("requires_grad", "_gradient_hooks", "_accumulation_hooks"):
+                self._guard_value(own_dict, ITEM, name, getattr(value, name), f"{text}.{name}", depth + 1)
             return
         if isinstance(value, TracedCallable):
             self._guard_value(number, ATTRIBUTE, "__wrapped__", value.__wrapped__, text, depth + 1)

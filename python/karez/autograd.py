@@ -6,12 +6,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Optional, Union
 
-from . import _core, grad_mode, recording
+from . import _core, grad_mode, parameter_hooks, recording
+from .custom_function import Function as Function, FunctionCtx as FunctionCtx
 from .errors import ShapeError, TypeError, UserError
 from .type_aliases import Tensor
 from .user_line import _at
 
-__all__ = ["grad"]
+__all__ = ["Function", "FunctionCtx", "grad"]
 
 
 def requires_grad(self: Tensor) -> bool:
@@ -85,15 +86,17 @@ def backward(
         )
     values = _core.backward(list(outputs), list(seeds), targets, retain_graph, create_graph)
     with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
-        for target, value in zip(targets, values):
+        for target, value in zip(targets, parameter_hooks.with_hooks(targets, values)):
             accumulate(target, value)
+            parameter_hooks.call_accumulation_hooks(target)
 
 
 def _targets(outputs: Sequence[Tensor]) -> list[Tensor]:
     parameters, leaves = _core.gradient_targets(list(outputs))
     found = [recording.parameters.get(identity) for identity in parameters]
     found = [p for p in found if p is not None and p.requires_grad]
-    return found + [leaf for leaf in map(recording.leaves.get, leaves) if leaf is not None]
+    # Hooks see the gradients of a leaf also if the program no longer refers to it.
+    return found + [recording.leaves.get(identity, leaf) for identity, leaf in leaves.items()]
 
 
 def grad(
@@ -122,7 +125,7 @@ def grad(
         for output, seed in zip(outputs, seeds):
             term = output if seed is None else (output * _core.detached(seed)).sum()
             total = term if total is None else total + term
-        return tuple(_core.grad(total, inputs, recording.gradient_hooks()))
+        return tuple(parameter_hooks.with_hooks(inputs, _core.grad(total, inputs)))
     parameters, leaves = _core.gradient_targets(outputs)
     used = []
     for number, value in enumerate(inputs):
@@ -140,5 +143,8 @@ def grad(
             )
         used.append(is_used)
     keeps = create_graph if retain_graph is None else retain_graph
-    values = iter(_core.backward(outputs, seeds, [v for v, u in zip(inputs, used) if u], keeps, create_graph))
-    return tuple(next(values) if is_used else None for is_used in used)
+    targets = [value for value, is_used in zip(inputs, used) if is_used]
+    values = _core.backward(outputs, seeds, targets, keeps, create_graph)
+    with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
+        found = iter(parameter_hooks.with_hooks(targets, values))
+    return tuple(next(found) if is_used else None for is_used in used)

@@ -159,8 +159,8 @@ class Compiled(TracedCallable):
                 values = program.function.call(leaves + program.inputs() if program.sources else leaves)
         except Error as error:
             raise without_own_frames(error)  # noqa: B904 (the same error)
-        if program.debug_outputs:
-            values = program.emit_debug_outputs(values)
+        if program.debug_outputs or program.gradient_targets:
+            values = program.without_extra_results(values)
         return tree_util.tree_unflatten(program.results, iter(values))
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

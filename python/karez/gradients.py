@@ -7,15 +7,17 @@ from typing import Any, Callable, Optional, Union
 
 from . import _core, autograd
 from .compiled_function import compile
-from .recording import gradient_hooks, gradients, parameters
+from .parameter_hooks import call_accumulation_hooks, with_hooks
+from .recording import gradients, parameters
 
 
 def grad(loss: _core.Tensor, params: Iterable[_core.Tensor]) -> list[_core.Tensor]:
     """Gradients of a scalar loss, one for each parameter or tensor. If the loss does not depend on one, its gradient is
     zero. Outside of compiled functions, a tensor must have requires_grad=True, or be computed from one that has."""
+    params = list(params)
     if _core.tracing() or loss._kind == "traced":
-        return _core.grad(loss, list(params), gradient_hooks())
-    return _core.backward([loss], [None], list(params), True, False)
+        return with_hooks(params, _core.grad(loss, params))
+    return with_hooks(params, _core.backward([loss], [None], params, True, False))
 
 
 def backward(
@@ -41,8 +43,9 @@ def backward(
     params = [p for p in found_parameters if p is not None and p.requires_grad]
     if inputs is not None:
         params = list(inputs)
-    for p, g in zip(params, _core.grad(loss, params, gradient_hooks())):
+    for p, g in zip(params, with_hooks(params, _core.grad(loss, params))):
         found[p._identity] = g if p._identity not in found else found[p._identity] + g
+        call_accumulation_hooks(p)
 
 
 def value_and_grad(

@@ -16,7 +16,7 @@ from .errors import TypeError, UserError
 from .nn.module import Module
 from .nn.parameter import Parameter
 from .pointwise import tensor_of
-from .recording import gradients
+from .recording import gradients, note_step
 from .type_aliases import Tensor
 
 __all__ = [
@@ -118,6 +118,8 @@ class Optimizer(_FixedSettings):
                     "step(): no parameter of this optimiser has a gradient; call loss.backward() first, on a loss "
                     "that depends on them"
                 )
+            if found is not None:
+                note_step(self.params)
         elif isinstance(grads, (_core.Tensor, numpy.ndarray)) or not isinstance(grads, Iterable):
             raise TypeError(
                 f"step: expected a list of gradients, one for each parameter, got a {type(grads).__name__}; to train "
@@ -145,8 +147,8 @@ class Optimizer(_FixedSettings):
             self._stepped = stepping
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Discards gradients. Those of a compiled function never outlive its call, so in one zero_grad() is needed only
-        between two calls of backward()."""
+        """Discards gradients. In a compiled function it is needed only between two calls of backward(): gradients that
+        an optimiser has used in the function do not outlive its call."""
         for p in self.params:
             p.grad = None
 

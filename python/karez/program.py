@@ -10,12 +10,13 @@ from typing import Any, Optional
 
 import numpy
 
-from . import _core, debug, tree_util
+from . import _core, autograd, debug, tree_util
 from .captured_state import CapturedState
 from .errors import NameError
+from .grad_mode import no_grad
 from .module_search import modules_read
 from .nn.module import Module, ModulePathScope
-from .recording import TraceScope
+from .recording import TraceScope, kept_gradients
 from .reflection import safe_repr
 from .type_aliases import Tensor
 
@@ -42,6 +43,7 @@ class Program:
     ) -> None:
         self.results: Any = None  # the structure of the results
         self.debug_outputs: list[debug.DebugOutput] = []
+        self.gradient_targets: list[Any] = []  # the parameters whose gradients are results too
         self.function: _core.Function
         self.captured: Optional[CapturedState] = None
         self.sources, self.rewritten = sources, rewritten
@@ -73,14 +75,16 @@ class Program:
                     captured or nullcontext(),
                 ):
                     output = owner.__wrapped__(*args, **keywords)
+                    kept = kept_gradients()
             finally:
                 _local.tracing = not outermost
             leaves: list[Any] = []
             program.results = tree_util.tree_flatten(output, _is_result, leaves)
             program.debug_outputs = output_scope.debug_outputs
+            program.gradient_targets = [weakref.ref(p) for p, _ in kept]
             if captured is not None:
                 program.captured, program.unreached = captured, captured.unguarded_inputs(program.sources)
-            return leaves + output_scope.tensors
+            return leaves + [gradient for _, gradient in kept] + output_scope.tensors
 
         unbatched = _unbatched(owner, structure, with_keywords)
         if sources and owner._options["microbatches"] > 1:
@@ -112,14 +116,28 @@ class Program:
             owner._rewrite_counts,
         )
 
-    def emit_debug_outputs(self, values: list[Any]) -> list[Any]:
-        """Prints the debug outputs, or forwards them to the enclosing function, and returns the other results."""
+    def without_extra_results(self, values: list[Any]) -> list[Any]:
+        """Prints the debug outputs, or forwards them to the enclosing function, adds gradients that no optimiser has
+        used to p.grad, and returns the other results."""
         count = len(values) - debug.tensor_count(self.debug_outputs)
         if _core.tracing():
             debug.forward_outputs(self.debug_outputs, values[count:])
         else:
             debug.print_outputs(self.debug_outputs, values[count:])
-        return values[:count]
+        first = count - len(self.gradient_targets)
+        for reference, gradient in zip(self.gradient_targets, values[first:count]):
+            parameter = reference()
+            if parameter is not None:
+                _add_gradient(parameter, gradient)
+        return values[:first]
+
+
+def _add_gradient(parameter: Any, gradient: Tensor) -> None:
+    if not _core.tracing():
+        with no_grad():
+            autograd.accumulate(parameter, gradient)
+    else:
+        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
 def _unbatched(owner: Any, structure: Any, with_keywords: bool) -> list[int]:

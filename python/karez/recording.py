@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Iterable
 from typing import Any, Callable, Optional
 
 _local = threading.local()
@@ -23,30 +24,18 @@ class TracedCallable:
 
 
 class TraceScope:
-    """The scope of the trace of a function. It has the gradients of parameters, by the identity of the parameter, and
-    the calls of modules with backward hooks. `argument_name` returns the name of the argument with a leaf of this
-    number."""
+    """The scope of the trace of a function. It has the gradients of parameters, by the identity of the parameter.
+    `argument_name` returns the name of the argument with a leaf of this number."""
 
     def __init__(self, argument_name: Callable[[int], str]) -> None:
         self.argument_name = argument_name
 
     def __enter__(self) -> None:
-        self.outer = gradients(), hooked_calls(), getattr(_local, "argument_name", None)
-        _local.gradients, _local.calls = {}, [] if gradients() is None else None
-        _local.argument_name = self.argument_name
+        self.outer = gradients(), getattr(_local, "stepped", None), getattr(_local, "argument_name", None)
+        _local.gradients, _local.stepped, _local.argument_name = {}, set(), self.argument_name
 
     def __exit__(self, *_: object) -> None:
-        _local.gradients, _local.calls, _local.argument_name = self.outer
-
-
-class LoopScope:
-    """The body of a scan, in which modules with backward hooks cannot be called."""
-
-    def __enter__(self) -> None:
-        self.outer_calls, _local.calls = hooked_calls(), None
-
-    def __exit__(self, *_: object) -> None:
-        _local.calls = self.outer_calls
+        _local.gradients, _local.stepped, _local.argument_name = self.outer
 
 
 def argument_name(number: int) -> str:
@@ -61,13 +50,16 @@ def gradients() -> Optional[dict[int, Any]]:
     return found
 
 
-def hooked_calls() -> Optional[list[Any]]:
-    """The calls of modules with backward hooks in the current trace; None where there can be none, since the gradients
-    of the enclosing program do not reach them."""
-    found: Optional[list[Any]] = getattr(_local, "calls", None)
-    return found
+def note_step(stepped: Iterable[Any]) -> None:
+    """An optimiser has used the gradients of these parameters in the current trace."""
+    _local.stepped.update(p._identity for p in stepped)
 
 
-def gradient_hooks() -> list[Any]:
-    """The hooks of the calls of modules in the current trace."""
-    return [call.hook() for call in hooked_calls() or ()]
+def kept_gradients() -> list[tuple[Any, Any]]:
+    """The parameters whose gradients no optimiser has used in the current trace, with these gradients."""
+    found = gradients() or {}
+    return [
+        (parameters[identity], gradient)
+        for identity, gradient in found.items()
+        if identity not in _local.stepped and gradient is not None and identity in parameters
+    ]

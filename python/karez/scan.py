@@ -34,7 +34,7 @@ def scan(
 
     def step(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Any], list[Any]]:
         nonlocal output_tree, debug_outputs
-        with debug.OutputScope() as output_scope, recording.LoopScope():
+        with debug.OutputScope() as output_scope:
             new_carry, outputs = body(
                 tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(row_tree, iter(row))
             )

@@ -25,6 +25,7 @@ from . import (
     reductions,
     rounding,
     sorting,
+    tensor_hooks,
     writes,
 )
 from ._core import Tensor as Tensor
@@ -292,6 +293,9 @@ _special = {
     "requires_grad": property(autograd.requires_grad, autograd._set_requires_grad, doc=autograd.requires_grad.__doc__),
     "requires_grad_": autograd.requires_grad_,
     "is_leaf": property(autograd.is_leaf, doc=autograd.is_leaf.__doc__),
+    "register_hook": tensor_hooks.register_hook,
+    "retain_grad": tensor_hooks.retain_grad,
+    "register_post_accumulate_grad_hook": tensor_hooks.register_post_accumulate_grad_hook,
 }
 
 

@@ -17,13 +17,14 @@ std::vector<Tensor> tensors_of(const std::vector<const Value*>& values) {
 
 std::uintptr_t identity_of(const Tensor& leaf) { return reinterpret_cast<std::uintptr_t>(leaf_identity(leaf)); }
 
-// The identities of the parameters and leaves on which tensors depend.
+// The identities of the parameters on which tensors depend, and the leaves by identity.
 nb::tuple targets_of(const std::vector<const Value*>& outputs) {
   const GradientTargets targets = gradient_targets(tensors_of(outputs));
-  nb::list parameters, leaves;
+  nb::list parameters;
+  nb::dict leaves;
   for (const Parameter& parameter : targets.parameters)
     parameters.append(reinterpret_cast<std::uintptr_t>(parameter.identity().lock().get()));
-  for (const Tensor& leaf : targets.leaves) leaves.append(identity_of(leaf));
+  for (const Tensor& leaf : targets.leaves) leaves[nb::int_(identity_of(leaf))] = Value(leaf);
   return nb::make_tuple(parameters, leaves);
 }
 

@@ -6,19 +6,12 @@
 #include <map>
 #include <optional>
 
-#include "karez/api/functions.h"
 #include "karez/api/namespace.h"
-#include "karez/api/state/world_state.h"
 #include "karez/api/trace/expression_plans.h"
-#include "karez/api/trace/expression_program.h"
-#include "karez/base/text.h"
-#include "karez/ops/compose.h"
-#include "karez/ops/gradient.h"
+#include "karez/api/trace/joined_graph.h"
 
 namespace karez {
 namespace {
-
-using Expressions = std::vector<std::shared_ptr<const Expression>>;
 
 const LazyValue& outside(const Tensor& tensor, std::string_view what) {
   require(tensor.lazy != nullptr, what, ": a tensor ", tensor.type, " of a program that is being traced has no record");
@@ -42,8 +35,9 @@ Expressions recorded_expressions(const std::vector<Tensor>& outputs) {
     push(outside(output, "backward"));
     while (!stack.empty()) {
       auto& [expression, next] = stack.back();
-      if (next < expression->operands.size()) {
-        push(*expression->operands[next++]);
+      if (const auto operand = expression->record_operand(next); operand != nullptr) {
+        ++next;
+        push(*operand);
       } else {
         out.push_back(std::move(expression));
         stack.pop_back();
@@ -73,176 +67,15 @@ LazyValues operands_to_run(const Expressions& expressions) {
   return out;
 }
 
-// The joined expressions with their gradients. Nothing runs: the graph only shows which values the gradients need.
-class JoinedGraph {
- public:
-  explicit JoinedGraph(const Expressions& expressions) : expressions_(expressions) {
-    for (const auto& expression : expressions) {
-      if (!expression->has_mesh) continue;
-      scratch_->place_on(world_of(*expression), expression->mesh());
-      break;
-    }
-  }
-
-  void build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds, const GradientTargets& targets) {
-    Trace& t = scratch_->trace;
-    const Trace::Scope scope(t);
-    for (const auto& expression : expressions_) add(*expression);
-    std::vector<ValueId> wrt;
-    for (const Parameter& parameter : targets.parameters) wrt.push_back(read(parameter));
-    for (const Tensor& leaf : targets.leaves) wrt.push_back(value_of(leaf.lazy));
-    ValueId loss;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const ValueId term = weighted_sum(outputs[i], seeds[i]);
-      loss = loss.valid() ? build::add(t.builder, loss, build::cast(t.builder, term, t.graph.type(loss).dtype)) : term;
-    }
-    gradients_ = ops::gradient(t.builder, loss, wrt);
-  }
-
-  // Writes the gradients, and values of the record that the user can read and that do not exist yet, into the open
-  // expression. Values that exist become operands.
-  std::vector<Tensor> write(Trace& t) const {
-    const Graph& graph = scratch_->trace.graph;
-    Expression& expression = *t.expression;
-    if (scratch_->has_mesh) expression.place_on(world_of(*scratch_), scratch_->mesh());
-    std::vector<std::pair<std::shared_ptr<LazyValue>, ValueId>> pending;
-    for (const auto& [value, id] : values_)
-      if (!exists(*value) && !value->handle.expired() && value->producer() != nullptr) pending.emplace_back(value, id);
-    std::vector<ValueId> roots = gradients_;
-    for (const auto& [value, id] : pending) roots.push_back(id);
-    const ById<ValueId, bool> needed = needed_from(roots);
-    require_unchanged(needed);
-    ById<ValueId, ValueId> new_ids(graph.values.size());
-    for (const Node& node : graph.nodes) {
-      bool is_needed = false;
-      for (const ValueId id : node.outputs) {
-        if (!needed[id]) continue;
-        if (const auto existing = existing_.find(id); existing != existing_.end())
-          new_ids[id] = expression.operand(existing->second);
-        else is_needed = true;
-      }
-      if (!is_needed) continue;
-      ScopedValue where(t.builder.where, node.where), path(t.builder.path, node.path);
-      if (node.op->role == Role::state) new_ids[node.outputs[0]] = t.read(parameters_.at(node.outputs[0]));
-      else write_node(t, graph, node, new_ids);
-    }
-    for (const auto& [value, id] : pending) {
-      value->move_to(expression.shared_from_this(), new_ids[id]);
-      expression.values.push_back(value);
-    }
-    std::vector<Tensor> out;
-    for (const ValueId id : gradients_) out.push_back(t.tensor(new_ids[id]));
-    return out;
-  }
-
- private:
-  static bool exists(const LazyValue& value) { return value.host.valid() || value.array().valid(); }
-
-  void add(const Expression& expression) {
-    require(!expression.has_mesh || !scratch_->has_mesh || expression.mesh() == scratch_->mesh(),
-            "backward: the record has values on two meshes, ", sbp::print(expression.mesh()), " and ",
-            sbp::print(scratch_->mesh()), "; compute them on one mesh, or compile a function of them");
-    std::vector<ValueId> operands;
-    for (const auto& operand : expression.operands) operands.push_back(value_of(operand));
-    const auto saved = [&](const Parameter& parameter) {
-      for (const auto& [owner, value] : expression.saved_reads)
-        if (owner == parameter && value.lazy != nullptr) return value_of(value.lazy);
-      return read(parameter);
-    };
-    const ById<ValueId, ValueId> new_ids = write_nodes(scratch_->trace, expression, operands, saved);
-    for (const auto& weak_value : expression.values) {
-      const auto value = weak_value.lock();
-      if (value == nullptr) continue;
-      const auto record = value->record();
-      if (record.expression.get() != &expression) continue;
-      ids_[value.get()] = new_ids[record.id];
-      values_.emplace_back(value, new_ids[record.id]);
-      if (exists(*value)) existing_[new_ids[record.id]] = value;
-    }
-  }
-
-  // A value of the record, or an operand from outside of the record.
-  ValueId value_of(const std::shared_ptr<LazyValue>& value) {
-    const auto [at, is_new] = ids_.emplace(value.get(), ValueId());
-    if (is_new) {
-      at->second = build::input(scratch_->trace.builder, cat("operand", existing_.size()), value->type);
-      existing_[at->second] = value;
-    }
-    return at->second;
-  }
-
-  ValueId read(const Parameter& parameter) {
-    const ValueId id = scratch_->trace.read(parameter);
-    parameters_.emplace(id, parameter);
-    return id;
-  }
-
-  ValueId weighted_sum(const Tensor& output, const Tensor& seed) {
-    Builder& b = scratch_->trace.builder;
-    require(ErrorKind::type, is_float(output.dtype()), "backward: expected a float tensor, got ", output.type);
-    ValueId id = value_of(output.lazy);
-    if (seed.lazy == nullptr) {
-      require(
-          ErrorKind::shape, output.type.count() == 1, "backward: a tensor ", output.type,
-          " of more than one element needs the gradient with respect to its elements: backward(gradient), or a sum");
-    } else {
-      require(ErrorKind::shape, seed.shape() == output.shape(), "backward: the gradient ", seed.type,
-              " must have the shape of the tensor ", output.type);
-      id = build::mul(b, id, build::cast(b, value_of(seed.lazy), output.dtype()));
-    }
-    Ints axes(output.shape().size());
-    for (std::size_t d = 0; d < axes.size(); ++d) axes[d] = static_cast<std::int64_t>(d);
-    return axes.empty() ? id : build::reduce_sum(b, id, axes);
-  }
-
-  ById<ValueId, bool> needed_from(const std::vector<ValueId>& roots) const {
-    const Graph& graph = scratch_->trace.graph;
-    ById<ValueId, bool> needed(graph.values.size());
-    std::vector<ValueId> stack = roots;
-    while (!stack.empty()) {
-      const ValueId id = stack.back();
-      stack.pop_back();
-      if (needed[id]) continue;
-      needed[id] = true;
-      if (existing_.count(id) > 0 || !graph.value(id).producer.valid()) continue;
-      const Node& node = graph.node(graph.value(id).producer);
-      stack.insert(stack.end(), node.inputs.begin(), node.inputs.end());
-    }
-    return needed;
-  }
-
-  void require_unchanged(const ById<ValueId, bool>& needed) const {
-    for (const auto& [id, parameter] : parameters_) {
-      if (!needed[id]) continue;
-      for (const auto& expression : expressions_)
-        for (const auto& [read_parameter, writes] : expression->reads)
-          require(read_parameter != parameter || writes == parameter.writes(), "backward: parameter '",
-                  parameter.name(), "' was written after the computation that is recorded read it; call backward ",
-                  "before the write");
-    }
-  }
-
-  const Expressions& expressions_;
-  std::shared_ptr<Expression> scratch_ = std::make_shared<Expression>();
-  std::map<const LazyValue*, ValueId> ids_;
-  std::vector<std::pair<std::shared_ptr<LazyValue>, ValueId>> values_;  // of the record
-  std::map<ValueId, std::shared_ptr<LazyValue>> existing_;
-  std::map<ValueId, Parameter> parameters_;
-  std::vector<ValueId> gradients_;
-};
-
-}  // namespace
-
-namespace {
-
 // Other tensors may refer to the same value, and are no leaves.
-void set_leaf(Tensor& tensor, std::shared_ptr<const void> identity) {
+void set_leaf(Tensor& tensor, std::shared_ptr<const void> identity, const LazyValue::GradientHooks& hooks) {
   const LazyValue& value = *tensor.lazy;
   Tensor out;
   out.type = tensor.type;
   if (value.host.valid()) out.lazy = std::make_shared<LazyValue>(tensor.type, value.host, value.batch_rows);
   else out.lazy = std::make_shared<LazyValue>(tensor.type, tensor.array());
   out.handle = out.lazy;
+  if (identity != nullptr) out.lazy->set_gradient_hooks(hooks);
   out.lazy->set_leaf(std::move(identity));
   tensor = std::move(out);
 }
@@ -255,12 +88,12 @@ void require_gradient(Tensor& tensor, bool enabled) {
           "requires_grad: only float tensors have gradients, got ", tensor.type);
   require(is_leaf(tensor), "requires_grad: a tensor ", tensor.type,
           " that was computed from others requires a gradient if these do; call detach() to end that");
-  if (enabled != (value.leaf() != nullptr)) set_leaf(tensor, enabled ? std::make_shared<char>() : nullptr);
+  if (enabled != (value.leaf() != nullptr)) set_leaf(tensor, enabled ? std::make_shared<char>() : nullptr, {});
 }
 
 void replace_leaf(Tensor& tensor, const Tensor& leaf) {
   outside(tensor, "a write");
-  set_leaf(tensor, leaf.lazy->leaf());
+  set_leaf(tensor, leaf.lazy->leaf(), leaf.lazy->gradient_hooks());
 }
 
 bool requires_gradient(const Tensor& tensor) { return tensor.lazy != nullptr && tensor.lazy->requires_gradient(); }
@@ -280,7 +113,7 @@ GradientTargets gradient_targets(const std::vector<Tensor>& outputs) {
     out.leaves.push_back(std::move(leaf));
   };
   for (const auto& expression : recorded_expressions(outputs)) {
-    for (const auto& operand : expression->operands) add_leaf(operand);
+    for (std::size_t i = 0; expression->record_operand(i) != nullptr; ++i) add_leaf(expression->record_operand(i));
     for (const Parameter& parameter : expression->trace.parameters())
       if (is_float(parameter.dtype()) &&
           std::find(out.parameters.begin(), out.parameters.end(), parameter) == out.parameters.end())
@@ -302,16 +135,18 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
             " requires no gradient; make it with requires_grad=True before the computation");
   const Expressions expressions = recorded_expressions(outputs);
   LazyValues first = operands_to_run(expressions);
+  const auto with_mesh =
+      std::find_if(expressions.begin(), expressions.end(), [](const auto& expression) { return expression->has_mesh; });
+  for (const auto& expression : expressions)
+    if (expression->has_mesh && expression->mesh() != (*with_mesh)->mesh())
+      for (auto& value : expression->pending_values()) first.push_back(std::move(value));
   for (const Tensor& seed : seeds)
     if (seed.lazy != nullptr && seed.lazy->producer() != nullptr) first.push_back(seed.lazy);
   run(first, where);
-  JoinedGraph joined(expressions);
+  JoinedGraph joined(expressions, options, where);
   std::optional<NoGrad> no_grad;
   if (!options.create_graph) no_grad.emplace();
-  std::vector<Tensor> out = at_line(where, [&](Trace& t) {
-    joined.build(outputs, seeds, targets);
-    return joined.write(t);
-  });
+  std::vector<Tensor> out = joined.gradients(outputs, seeds, targets);
   no_grad.reset();
   if (options.retain_graph || options.create_graph) return out;
   for (const auto& expression : expressions)

@@ -84,6 +84,15 @@ void LazyValue::set_leaf(std::shared_ptr<const void> leaf) {
   leaf_ = std::move(leaf);
 }
 
+LazyValue::GradientHooks LazyValue::gradient_hooks() const {
+  std::lock_guard lock(mutex_);
+  return gradient_hooks_;
+}
+void LazyValue::set_gradient_hooks(GradientHooks hooks) {
+  std::lock_guard lock(mutex_);
+  std::swap(gradient_hooks_, hooks);  // the old functions are destroyed after the lock is released
+}
+
 // The record of a long computation is a chain of values, each of which owns the one before. A recursion over it could
 // exceed the stack, so the outermost destructor destroys the records of all.
 LazyValue::~LazyValue() {
@@ -264,7 +273,18 @@ void Expression::add_value(Tensor& tensor) {
                                                         : trace.tensor(trace.graph.variables[v].read));
 }
 
+std::shared_ptr<LazyValue> Expression::record_operand(std::size_t index) const {
+  if (index < operands.size()) return operands[index];
+  if (hook == nullptr) return nullptr;
+  for (const auto* list : {&hook->inputs, &hook->operands}) {
+    const std::size_t first = operands.size() + (list == &hook->inputs ? 0 : hook->inputs.size());
+    if (index - first < list->size()) return (*list)[index - first].lazy;
+  }
+  return nullptr;
+}
+
 bool Expression::passes_gradient(ValueId value) const {
+  if (hook != nullptr && !hook->operands.empty()) return true;
   std::vector<ValueId> pending = {value};
   ById<ValueId, bool> visited(trace.graph.values.size());
   while (!pending.empty()) {
@@ -286,6 +306,15 @@ bool Expression::passes_gradient(ValueId value) const {
     pending.insert(pending.end(), node.inputs.begin(), node.inputs.end());
   }
   return false;
+}
+
+void Expression::save(ValueId id, std::shared_ptr<LazyValue> value) const {
+  std::lock_guard lock(mutex_);
+  saved_.emplace_back(id, std::move(value));
+}
+std::vector<std::pair<ValueId, std::shared_ptr<LazyValue>>> Expression::saved_values() const {
+  std::lock_guard lock(mutex_);
+  return saved_;
 }
 
 LazyValues Expression::pending_values() const {

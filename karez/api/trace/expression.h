@@ -2,6 +2,7 @@
 // of its values is needed.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
@@ -14,6 +15,7 @@
 #include "karez/api/argument.h"
 #include "karez/api/array.h"
 #include "karez/api/device_mesh.h"
+#include "karez/api/functions.h"
 #include "karez/api/trace/trace.h"
 
 namespace karez {
@@ -47,6 +49,10 @@ struct LazyValue {
   // The leaf that has this value, of which the pointer is the identity; null if this is not the value of a leaf.
   std::shared_ptr<const void> leaf() const;
   void set_leaf(std::shared_ptr<const void> leaf);
+  // Functions that see and replace the gradient of the value, in the order of their registration.
+  using GradientHooks = std::vector<std::shared_ptr<TensorHook>>;
+  GradientHooks gradient_hooks() const;
+  void set_gradient_hooks(GradientHooks hooks);
   bool requires_gradient() const { return leaf() != nullptr || is_released() || record().expression != nullptr; }
 
   // The host value with all its rows; invalid if this is not a host value.
@@ -70,6 +76,7 @@ struct LazyValue {
   Record record_ = {};
   bool is_released_ = false;
   std::shared_ptr<const void> leaf_;
+  GradientHooks gradient_hooks_;
   bool has_user_layout_ = true;
   Array array_;
 };
@@ -93,6 +100,14 @@ struct Expression : std::enable_shared_from_this<Expression> {
   bool requires_gradient = false;            // an operand requires a gradient, or a parameter is read
   std::vector<std::pair<Parameter, std::uint64_t>> reads;  // parameters, with the number of writes before
   std::vector<std::pair<Parameter, Tensor>> saved_reads;   // values of states such as that of random numbers
+  // A value of this expression, which computes gradients, that is also a value of a record which is kept.
+  struct Copy {
+    ValueId id;  // in this expression
+    std::weak_ptr<const Expression> record;
+    ValueId record_id;
+  };
+  std::vector<Copy> copies = {};
+  std::shared_ptr<const ModuleHook> hook = {};  // if the values are the outputs of a part with a hook
   int depth = 1;  // length of the longest chain of uncomputed expressions that ends with this one
   // The numbers (see DeferredReads) of the first and the last uncomputed expression that reads variables, among this
   // expression and those that it needs; 0 if there is none.
@@ -114,8 +129,16 @@ struct Expression : std::enable_shared_from_this<Expression> {
   void place_with(const Parameter& parameter);
   bool passes_gradient(ValueId value) const;  // from a value to an operand or parameter
   LazyValues pending_values() const;          // uncomputed values that the user can still read
+  // A value that backward reads and that no tensor has, after its computation.
+  void save(ValueId id, std::shared_ptr<LazyValue> value) const;
+  std::vector<std::pair<ValueId, std::shared_ptr<LazyValue>>> saved_values() const;
+  // The operands, then the inputs and operands of the hook; null after the last.
+  std::shared_ptr<LazyValue> record_operand(std::size_t index) const;
 
  private:
+  mutable std::mutex mutex_;
+  mutable std::vector<std::pair<ValueId, std::shared_ptr<LazyValue>>> saved_;
+
   ValueId input(const std::shared_ptr<LazyValue>& value);
   void join_world(const std::shared_ptr<WorldState>& world_state);
 };

@@ -4,6 +4,7 @@
 #include "karez/api/namespace.h"
 #include "karez/api/trace/expression_program.h"
 #include "karez/api/trace/program_bytes.h"
+#include "karez/api/trace/saved_values.h"
 #include "karez/api/trace/variable_reads.h"
 
 #include <algorithm>
@@ -144,11 +145,25 @@ std::vector<Argument> make_arguments(const ExpressionProgram& program) {
   return out;
 }
 
+// Appends the values that the plan keeps for backward to the results of the program.
+std::vector<SavedValue> add_saved(const std::vector<ExpressionProgram::ValueSource>& sources,
+                                  ExpressionProgram& program) {
+  std::vector<SavedValue> out;
+  for (const ExpressionProgram::ValueSource& source : sources) {
+    out.push_back(saved_value(program, source));
+    program.bindings.emplace_back(out.back().value, static_cast<int>(program.results.size()));
+    program.results.push_back(source);
+  }
+  return out;
+}
+
 // Finds or makes the plan for a program of this structure, and moves it to the end of the list.
 ExpressionPlanCache::Entry& find_plan(ExpressionPlanCache& cache, const DeviceMesh& mesh,
                                       const ExpressionProgram& program, const SourceLine& where) {
   auto& entries = cache.entries;
   std::string key = key_of(program, mesh.mesh, mesh.world->options.check_nan);
+  const std::string records = record_key(program);
+  key += records;
   if (auto match = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.key == key; });
       match != entries.end()) {
     std::rotate(match, match + 1, entries.end());
@@ -169,18 +184,20 @@ ExpressionPlanCache::Entry& find_plan(ExpressionPlanCache& cache, const DeviceMe
   Function function(unowned, -1, std::move(body), {.name = "expression", .keep = 1}, where);
   auto plan = std::make_shared<ExpressionPlan>(ExpressionPlan{std::move(function), std::move(current_program)});
   entries.push_back({std::move(key), std::move(plan), bytes});
+  if (!records.empty()) entries.back().saved = values_for_backward(program, mesh);
   return entries.back();
 }
 
-void call(ExpressionPlanCache& cache, const DeviceMesh& mesh, const ExpressionProgram& program,
-          const SourceLine& where) {
+void call(ExpressionPlanCache& cache, const DeviceMesh& mesh, ExpressionProgram program, const SourceLine& where) {
   ExpressionPlanCache::Entry& entry = find_plan(cache, mesh, program, where);
   const std::shared_ptr<ExpressionPlan> plan = entry.plan;
+  const std::vector<SavedValue> saved = add_saved(entry.saved, program);
   *plan->program = &program;
   try {
     const Future future = plan->function.call(make_arguments(program));
     for (const auto& [value, result] : program.bindings)
       value->set_array(future.value(static_cast<std::size_t>(result)));
+    for (const SavedValue& value : saved) value.save();
   } catch (...) {
     // Removes the plan, because its compilation may have failed.
     if (!cache.entries.empty() && cache.entries.back().plan == plan) cache.entries.pop_back();
@@ -221,7 +238,8 @@ void run_on(ExpressionPlanCache& cache, const DeviceMesh& mesh, const LazyValues
     for (const ExpressionProgram::Part& part : program_builder.program.parts)
       for (const auto& value : part.expression->pending_values()) program_builder.add_result(value);
     check_reads(*mesh.world, program_builder.program);
-    if (!program_builder.program.results.empty() || update) call(cache, mesh, program_builder.program, where);
+    if (!program_builder.program.results.empty() || update)
+      call(cache, mesh, std::move(program_builder.program), where);
     return;
   }
 }

@@ -1,11 +1,23 @@
 // Finds the versions of parameters on which a value depends.
 #include <algorithm>
+#include <span>
 #include <vector>
 
 #include "karez/api/namespace.h"
 #include "karez/api/trace/trace.h"
 
 namespace karez {
+
+std::span<const ValueId> Trace::differentiable_inputs(ValueId value) const {
+  const NodeId producer = graph.value(value).producer;
+  if (!producer.valid()) return {};
+  for (const ops::GradientHook& hook : gradient_hooks)
+    if (!hook.operands.empty() && std::find(hook.outputs.begin(), hook.outputs.end(), value) != hook.outputs.end())
+      return hook.operands;
+  const Node& node = graph.node(producer);
+  return node.op->grad && node.op->name != "stop_gradient" ? std::span<const ValueId>(node.inputs)
+                                                           : std::span<const ValueId>();
+}
 
 std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parameter>& parameters) {
   std::vector<ValueId> out;
@@ -29,10 +41,7 @@ std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parame
         reads.emplace_back(version - versions.begin(), reader);
         continue;
       }
-      NodeId producer = graph.value(value).producer;
-      if (!producer.valid() || !graph.node(producer).op->grad || graph.node(producer).op->name == "stop_gradient")
-        continue;
-      for (ValueId in : graph.node(producer).inputs) stack.emplace_back(in, producer);
+      for (ValueId in : differentiable_inputs(value)) stack.emplace_back(in, graph.value(value).producer);
     }
     if (reads.empty()) continue;
     std::sort(reads.begin(), reads.end());
@@ -55,10 +64,7 @@ std::vector<Parameter> Trace::ancestor_parameters(ValueId value) const {
     pending.pop_back();
     if (visited[id] || !is_float(graph.type(id).dtype)) continue;
     visited[id] = true;
-    const NodeId producer = graph.value(id).producer;
-    if (!producer.valid() || !graph.node(producer).op->grad || graph.node(producer).op->name == "stop_gradient")
-      continue;
-    for (ValueId in : graph.node(producer).inputs) pending.push_back(in);
+    for (ValueId in : differentiable_inputs(id)) pending.push_back(in);
   }
   std::vector<Parameter> out;
   for (std::size_t i = 0; i < parameters_.size(); ++i)

@@ -37,7 +37,7 @@ Trace::Trace(const OpTable& ops, TraceOptions options)
   graph.meshes = {options_.mesh};
 }
 
-Trace::Scope::Scope(Trace& trace) : enclosing_(std::exchange(current_trace, &trace)) {}
+Trace::Scope::Scope(Trace* trace) : enclosing_(std::exchange(current_trace, trace)) {}
 Trace::Scope::~Scope() { current_trace = enclosing_; }
 
 Trace* Trace::open() { return current_trace; }

@@ -9,6 +9,7 @@
 #include <mutex>
 #include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,6 +20,7 @@
 #include "karez/api/trace/builtin_variables.h"
 #include "karez/api/trace/scoped_value.h"
 #include "karez/ops/build.h"
+#include "karez/ops/gradient.h"
 
 namespace karez {
 
@@ -63,7 +65,8 @@ class Trace {
   // A scope in which `trace` is the current trace of the thread. Scopes can be nested.
   class Scope {
    public:
-    explicit Scope(Trace& trace);
+    explicit Scope(Trace& trace) : Scope(&trace) {}
+    explicit Scope(Trace* trace);  // null: no program is traced in the scope
     ~Scope();
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
@@ -153,6 +156,10 @@ class Trace {
   // Adds an optimiser's update that depends on update_condition, for a node that does not test the condition itself.
   // Gradients stop at the new version.
   void step(const Parameter& parameter, ValueId next);
+  // Functions that see and replace gradients, for all gradients of this trace.
+  std::vector<ops::GradientHook> gradient_hooks;
+  std::vector<ops::ValueHook> value_hooks;
+  bool is_in_region() const { return !enclosing_.empty(); }
   std::int64_t site();  // the site of the next random node: a hash of module path and ordinal
 
   // Writes another function's body into this trace. `train` sets whether dropout is active in the body. The placements
@@ -184,6 +191,8 @@ class Trace {
   void adjust_scale();
 
   bool owns(const Tensor& tensor) const;
+  // The values to which a gradient of the value flows.
+  std::span<const ValueId> differentiable_inputs(ValueId value) const;
 
   TraceOptions options_;
   std::uint64_t number_;                  // of the trace, or of the innermost region that is being written

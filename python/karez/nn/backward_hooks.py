@@ -4,35 +4,28 @@ from __future__ import annotations
 
 from typing import Any
 
-from .. import _core, recording
-from ..errors import ShapeError, TypeError, UserError
+from .. import _core
+from ..errors import ShapeError, TypeError
 from ..functions import cast
 from ..type_aliases import Tensor
 from ..user_line import _at
 
 
 class HookedCall:
-    """A call of a module with backward hooks, in the program that is being traced. The module gets copies of its
+    """A call of a module with backward hooks. The module gets copies of its
     inputs, and its caller gets copies of the outputs: at these copies the gradients are replaced."""
 
     def __init__(self, module: Any, hooks: list[Any], pre_hooks: list[Any]) -> None:
         self.name, self.module = type(module).__name__, module
         self.hooks, self.pre_hooks = hooks, pre_hooks
         self.inputs: list[Tensor] = []
-        self.outputs: list[Tensor] = []  # empty until forward has returned
-        calls = recording.hooked_calls()
-        if calls is None:
-            raise UserError(
-                f"{self.name} has full backward hooks, so it cannot be called in the body of kz.scan, or in a compiled "
-                f"function that another one calls: call it outside of these, or remove the hooks{_at()}"
-            )
-        calls.append(self)
 
     def copied_inputs(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
         """The arguments for forward."""
-        copied_args, self.input_numbers, self.inputs = _copied(args)
-        self.input_count = len(args)
-        return copied_args
+        self.input_numbers, self.input_count = _positions(args), len(args)
+        self.inputs = _core.adjacent_copies([args[number] for number in self.input_numbers])
+        self.input_types = [(value.shape, value.dtype) for value in self.inputs]
+        return _with(args, self.input_numbers, self.inputs)
 
     def copied_outputs(self, output: Any) -> Any:
         """The output for the caller."""
@@ -41,17 +34,19 @@ class HookedCall:
                 f"the output of {self.name}, which has full backward hooks, must be a tensor or a tuple, got "
                 f"{type(output).__name__}{_at()}"
             )
-        outputs, self.output_numbers, self.outputs = _copied(output if isinstance(output, tuple) else (output,))
-        self.output_count = len(outputs)
+        outputs = output if isinstance(output, tuple) else (output,)
+        self.output_numbers, self.output_count = _positions(outputs), len(outputs)
+        if not self.output_numbers:
+            return output
+        hooked = [outputs[number] for number in self.output_numbers]
+        self.output_types = [(value.shape, value.dtype) for value in hooked]
+        copies = _core.hooked_copies(hooked, self.inputs, [], self._replace_outputs, self._replace_inputs)
+        outputs = _with(outputs, self.output_numbers, copies)
         if not isinstance(output, tuple):
             return outputs[0]
         return type(output)(*outputs) if hasattr(output, "_fields") else outputs
 
-    def hook(self) -> Any:
-        """The copies and the functions that replace their gradients, for _core.grad."""
-        return self.inputs, self.outputs, self._replace_inputs, self._replace_outputs
-
-    def _replace_outputs(self, gradients: list[Tensor]) -> list[Any]:
+    def _replace_outputs(self, outputs: list[Tensor], gradients: list[Tensor]) -> list[Any]:
         self.grad_output = _with_nones(gradients, self.output_numbers, self.output_count)
         for hook in self.pre_hooks:
             result = hook.function(self.module, self.grad_output)
@@ -59,10 +54,14 @@ class HookedCall:
                 self.grad_output = self._checked(result, self.grad_output, "backward pre-hook", self.output_numbers)
         if not self.inputs:
             self._call_hooks((None,) * self.input_count)
-        return [self.grad_output[number] for number in self.output_numbers]
+        replaced = [self.grad_output[number] for number in self.output_numbers]
+        if not self.inputs:
+            self.grad_output = ()
+        return replaced
 
     def _replace_inputs(self, gradients: list[Tensor]) -> list[Any]:
         grad_input = self._call_hooks(_with_nones(gradients, self.input_numbers, self.input_count))
+        self.grad_output = ()  # these may refer to the outputs, which refer to this call
         return [grad_input[number] for number in self.input_numbers]
 
     def _call_hooks(self, grad_input: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -78,7 +77,7 @@ class HookedCall:
                 f"a full {what} of {self.name} must return None or a tuple of {len(given)} gradients, got "
                 f"{result!r:.80}{_at()}"
             )
-        copies = self.outputs if numbers is self.output_numbers else self.inputs
+        types = self.output_types if numbers is self.output_numbers else self.input_types
         out: list[Any] = [None] * len(given)
         for number, (gradient, was) in enumerate(zip(result, given)):
             if gradient is None:
@@ -88,30 +87,32 @@ class HookedCall:
                     f"gradient {number} that a full {what} of {self.name} returned must be "
                     f"{'a tensor or None' if number in numbers else 'None'}, got {gradient!r:.80}{_at()}"
                 )
-            value = copies[numbers.index(number)]
-            if gradient.shape != value.shape:
+            shape, dtype = types[numbers.index(number)]
+            if gradient.shape != shape:
                 raise ShapeError(
                     f"gradient {number} that a full {what} of {self.name} returned must have the shape "
-                    f"{value.shape}, got {gradient.shape}{_at()}"
+                    f"{shape}, got {gradient.shape}{_at()}"
                 )
-            out[number] = gradient if gradient is was else cast(gradient, value.dtype)
+            out[number] = gradient if gradient is was else cast(gradient, dtype)
         return tuple(out)
 
 
-def _copied(values: tuple[Any, ...]) -> tuple[tuple[Any, ...], list[int], list[Tensor]]:
-    """The values with copies of the tensors that have gradients, the positions of these, and the copies."""
-    numbers = [number for number, value in enumerate(values) if _has_gradient(value)]
-    copies = _core.adjacent_copies([values[number] for number in numbers])
+def _positions(values: tuple[Any, ...]) -> list[int]:
+    """The positions of the tensors that have gradients."""
+    return [number for number, value in enumerate(values) if _has_gradient(value)]
+
+
+def _with(values: tuple[Any, ...], numbers: list[int], replaced: list[Tensor]) -> tuple[Any, ...]:
     out = list(values)
-    for number, copy in zip(numbers, copies):
-        out[number] = copy
-    return tuple(out), numbers, copies
+    for number, value in zip(numbers, replaced):
+        out[number] = value
+    return tuple(out)
 
 
 def _has_gradient(value: Any) -> bool:
     return (
         isinstance(value, Tensor)
-        and value._kind in ("traced", "parameter")
+        and (value._kind in ("traced", "parameter") or value.requires_grad)
         and value.dtype.is_floating_point
         and not value._number
     )

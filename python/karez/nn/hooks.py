@@ -7,8 +7,8 @@ import warnings
 import weakref
 from typing import Any, Callable, NamedTuple
 
-from .. import _core, grad_mode
-from ..errors import TypeError, UserError
+from .. import grad_mode
+from ..errors import TypeError
 from ..user_line import _at
 from .backward_hooks import HookedCall
 
@@ -81,12 +81,12 @@ class Hooked:
         return self._register("register_forward_hook", hook, POST, prepend, with_kwargs, always_call)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls hook(module, grad_output) when a compiled function computes gradients through the module. grad_output
+        """Calls hook(module, grad_output) when gradients are computed through the module. grad_output
         is a tuple with the gradient of each output. Unless the hook returns None, such a tuple replaces it."""
         return self._register("register_full_backward_pre_hook", hook, BACKWARD_PRE, prepend)
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """Calls hook(module, grad_input, grad_output) when a compiled function computes gradients through the module.
+        """Calls hook(module, grad_input, grad_output) when gradients are computed through the module.
         grad_input is a tuple with the gradient of each positional argument: None if it is no floating-point tensor.
         Unless the hook returns None, such a tuple replaces it."""
         return self._register("register_full_backward_hook", hook, BACKWARD, prepend)
@@ -116,7 +116,7 @@ class Hooked:
             for hook in self._hooks_of(PRE):
                 args, keywords = self._new_arguments(hook, args, keywords)
             hooks, pre_hooks = self._hooks_of(BACKWARD), self._hooks_of(BACKWARD_PRE)
-            call = HookedCall(self, hooks, pre_hooks) if (hooks or pre_hooks) and self._has_gradients() else None
+            call = HookedCall(self, hooks, pre_hooks) if (hooks or pre_hooks) and grad_mode.is_grad_enabled() else None
             if call is not None:
                 args = call.copied_inputs(args)
             output = self.forward(*args, **keywords)  # type: ignore[attr-defined]
@@ -136,15 +136,6 @@ class Hooked:
                             stacklevel=4,
                         )
             raise
-
-    def _has_gradients(self) -> bool:
-        """Whether the gradients of a call can reach backward hooks."""
-        if not _core.tracing() and grad_mode.is_grad_enabled():
-            raise UserError(
-                f"{type(self).__name__} has full backward hooks, which are called only in compiled functions: call it "
-                f"in one, or in `with kz.no_grad():`, or remove the hooks{_at()}"
-            )
-        return _core.tracing()
 
     def _new_arguments(self, hook: Hook, args: Any, keywords: Any) -> Any:
         if not hook.with_kwargs:

@@ -42,6 +42,8 @@ class Parameter(_core.Tensor):
         else:
             self._make(tuple(int(size) for size in data), dtype or float32, init)
         self.requires_grad = requires_grad  # whether backward() computes its gradient
+        self._gradient_hooks: tuple[Any, ...] = ()
+        self._accumulation_hooks: tuple[Any, ...] = ()
         if name is not None:
             self._set_path(name)
 
@@ -62,6 +64,7 @@ class Parameter(_core.Tensor):
             self._initialiser if self._is_new() and not worlds.loaded else inits.value(parameter_values([self])[0]),
         )
         duplicate.requires_grad = self.requires_grad
+        duplicate._gradient_hooks, duplicate._accumulation_hooks = (), ()
         duplicate.persistent = self.persistent
         return duplicate
 
