@@ -1,4 +1,5 @@
 // The Builder: adds nodes to a graph, checks operands, infers types, and reports errors with the user's source line.
+#include <algorithm>
 #include <utility>
 
 #include "karez/graph/op.h"
@@ -80,8 +81,25 @@ std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> 
     if (location.empty()) throw;
     throw Error(error.kind, cat(error.what(), "\n ", location), where);
   }
+  return append(*row, std::move(inputs), std::move(attrs), std::move(types), placement);
+}
+
+std::vector<ValueId> Builder::add_copy(const Graph& from, const Node& node, std::span<const ValueId> operands) {
+  const OpDef& row = ops_->at(node.op->name);
+  std::vector<ValueId> inputs(operands.begin(), operands.end());
+  const int placement = placement_of(row, inputs);
+  const bool is_placed =
+      std::any_of(inputs.begin(), inputs.end(), [&](ValueId in) { return graph_->value(in).mesh != 0; });
+  if (is_placed || !node.regions.empty()) return add(node.op->name, operands, node.attrs);
+  std::vector<TensorType> types;
+  for (ValueId out : node.outputs) types.push_back(from.type(out));
+  return append(row, std::move(inputs), node.attrs, std::move(types), placement);
+}
+
+std::vector<ValueId> Builder::append(const OpDef& row, std::vector<ValueId> inputs, Attrs attrs,
+                                     std::vector<TensorType> types, int placement) {
   Node node;
-  node.op = row;
+  node.op = &row;
   node.inputs = std::move(inputs);
   node.attrs = std::move(attrs);
   node.path = path;

@@ -202,6 +202,9 @@ class Builder {
   // is chosen, then the mesh of the first operand. Operands on other meshes are transferred; an operand on mesh 0 stays
   // on it until the program is complete, see karez/passes/logical/place.h.
   std::vector<ValueId> add(std::string_view op, std::span<const ValueId> inputs, Attrs attrs = {});
+  // Adds a copy of a node of another graph. The operands have the types of the operands there, so that the types of the
+  // results are known. Regions are not copied.
+  std::vector<ValueId> add_copy(const Graph& from, const Node& node, std::span<const ValueId> operands);
   ValueId one(std::string_view op, std::initializer_list<ValueId> inputs,
               Attrs attrs = {});  // for a node with one output
   ValueId transfer_to_mesh(ValueId value,
@@ -217,6 +220,8 @@ class Builder {
   int mesh = 0;  // mesh of new nodes; 0 stands for the mesh of their operands or, if these have none, of their readers
 
  private:
+  std::vector<ValueId> append(const OpDef& row, std::vector<ValueId> inputs, Attrs attrs, std::vector<TensorType> types,
+                              int placement);
   int placement_of(const OpDef& op, std::span<const ValueId> inputs) const;
   ValueId find_transferred(
       ValueId value,

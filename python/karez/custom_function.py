@@ -139,7 +139,7 @@ def _needs_gradient(value: Tensor) -> bool:
 
 
 class _Call:
-    """A call of a function, for its backward pass. It refers to no result that has gradients, since these refer to it."""
+    """A call of a function, for its backward pass. It refers to no result with gradients, since these refer to it."""
 
     def __init__(
         self,

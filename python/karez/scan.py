@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
-from . import _core, debug, recording, tree_util
+from . import _core, debug, tree_util
 from .type_aliases import Tensor
 
 

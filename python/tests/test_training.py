@@ -70,7 +70,7 @@ def test_gradients_in_a_trace_accumulate():
     first, added_grad, second_grad, grad_x, both = f(x)
     assert first.tolist() == [10, 20, 30] and added_grad.tolist() == [12, 24, 36] and second_grad.tolist() == [5, 5, 5]
     assert grad_x.tolist() == [20, 40, 60] and both[0].tolist() == [3, 12, 27] and both[1].tolist() == [0, 0, 0]
-    assert w.grad is None
+    assert w.grad.tolist() == [5, 5, 5]
 
 
 def test_value_and_grad_matches_difference_quotients():

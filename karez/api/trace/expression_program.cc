@@ -123,7 +123,7 @@ ById<ValueId, ValueId> write_nodes(Trace& t, const Expression& expression, std::
 void write_node(Trace& t, const Graph& graph, const Node& node, ById<ValueId, ValueId>& new_ids) {
   std::vector<ValueId> inputs;
   for (ValueId in : node.inputs) inputs.push_back(new_ids[in]);
-  const std::vector<ValueId> outputs = t.builder.add(node.op->name, inputs, node.attrs);
+  const std::vector<ValueId> outputs = t.builder.add_copy(graph, node, inputs);
   t.graph.nodes.back().regions = node.regions;
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     new_ids[node.outputs[i]] = outputs[i];
