@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 
 from . import _core, grad_mode, parameter_hooks, recording
 from .custom_function import Function as Function, FunctionCtx as FunctionCtx
+from .differences import see_difference
 from .errors import ShapeError, TypeError, UserError
 from .type_aliases import Tensor
 from .user_line import _at
@@ -82,7 +83,7 @@ def backward(
         raise UserError(
             f"backward: {outputs[0]._text()} depends on no parameter and on no tensor with requires_grad=True. Results "
             "of compiled functions, of kz.no_grad and of detach() have no gradients; a compiled function calls "
-            f"backward() itself{_at()}"
+            f"backward() itself{see_difference('results of compiled functions')}{_at()}"
         )
     values = _core.backward(list(outputs), list(seeds), targets, retain_graph, create_graph)
     with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():

@@ -13,6 +13,7 @@ import numpy
 from . import _core
 from .attribute_guards import DICT_READS, AttributeGuards
 from .code_names import names_of
+from .differences import see_difference
 from .errors import UserError
 from .guard_list import ABSENT, DICT, INDEX, ITEM, MAPPING, MAX_ITEMS, ROOT, SAME, SCALAR, SEQUENCE, TYPE_DICT
 from .read_watchpoints import ReadWatchpoints
@@ -217,7 +218,7 @@ class CapturedState(AttributeGuards):
                 raise UserError(
                     f"function '{self.name}' stored a tensor of its program, {item._text()}, in {text}, which outlives "
                     "the trace; the tensor has no value outside of the program. Return it, or keep it in a buffer with "
-                    f"kz.update\n  at {item._line()}"
+                    f"kz.update{see_difference('traced tensors in other objects')}\n  at {item._line()}"
                 )
 
     def _enter(self, code: Any, namespace: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from . import _core, functions
+from .differences import see_difference
 from .errors import ShapeError, TypeError
 from .type_aliases import Tensor
 from .user_line import _at
@@ -109,7 +110,7 @@ def without_masks(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple
     if is_traced_mask(entries):
         raise TypeError(
             "an index in a compiled function must not be a mask, since the shape of the result would depend on values; "
-            f"kz.where(mask, x, 0) keeps the shape{_at()}"
+            f"kz.where(mask, x, 0) keeps the shape{see_difference('masks in a compiled function')}{_at()}"
         )
     out: list[Any] = []
     count = builtins.sum(

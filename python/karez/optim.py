@@ -12,6 +12,7 @@ import numpy
 
 from . import _core
 from ._core import clip_by_global_norm, constant_schedule, cosine_schedule, linear_schedule, step_schedule
+from .differences import see_difference
 from .errors import TypeError, UserError
 from .nn.module import Module
 from .nn.parameter import Parameter
@@ -37,7 +38,7 @@ __all__ = [
 
 GROUPS = (
     "parameter groups are not supported: set opt.lr for the learning rate, and use another optimiser for parameters "
-    "with other settings; several optimisers may step in one function"
+    "with other settings; several optimisers may step in one function" + see_difference("parameter groups")
 )
 
 
@@ -60,7 +61,7 @@ class _FixedSettings:
                     f"{kind.__name__}.{name} cannot be set: it is part of the update that kz.compile "
                     f"traces{', of which only lr may change' * hasattr(kind, 'lr')}. "
                     f"Create a new one, {'kz.optim.' * is_karez_class}{kind.__name__}(..., {name}={value!r:.40}), and "
-                    "compile a step with it"
+                    "compile a step with it" + see_difference("settings of an optimiser")
                 )
             if (
                 name in ("params", "state", "defaults")
@@ -176,7 +177,10 @@ def _checked_parameters(kind: str, params: Any) -> list[Parameter]:
         if not isinstance(p, Parameter):
             raise TypeError(f"{kind}: expected parameters, got a {type(p).__name__}; nn.Parameter(array) creates one")
         if id(p) in seen:
-            raise UserError(f"{kind}: {p!r} is listed twice and would step twice; net.parameters() lists each once")
+            raise UserError(
+                f"{kind}: {p!r} is listed twice and would step twice; net.parameters() lists each once"
+                + see_difference("parameter groups")
+            )
         seen.add(id(p))
     for p in parameters:
         p._adaptable = False

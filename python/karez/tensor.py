@@ -29,6 +29,7 @@ from . import (
     writes,
 )
 from ._core import Tensor as Tensor
+from .differences import see_difference
 from .dimensions import _normalised_dim, _sizes
 from .dtypes import bfloat16, bool_, by_short, dtype as DType, dtype_of, float16, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
@@ -102,7 +103,7 @@ def _require_value(self: Tensor, what: str) -> None:
         )
         raise UserError(
             f"{what} of {self._text()} is not available: {reason}. Return it, and read the result of the call; "
-            f"kz.debug.print prints it when the function runs{_at()}"
+            f"kz.debug.print prints it when the function runs{see_difference('numbers in a compiled function')}{_at()}"
         )
 
 
@@ -130,7 +131,7 @@ def _bool(self: Tensor) -> bool:
         raise TypeError(
             "a tensor in a compiled function must not be the condition of a Python `if`, `while`, `and`, `or` or "
             "`not`, since the function is traced before its values are known. kz.where(condition, a, b) selects "
-            f"elements, and & | ~ combine conditions{_at()}"
+            f"elements, and & | ~ combine conditions{see_difference('if on a tensor')}{_at()}"
         )
     return builtins.bool(_number(self, "bool()"))
 
@@ -167,7 +168,8 @@ def _format(self: Tensor, spec: str) -> str:
     if spec and not _has_value(self):
         raise UserError(
             f"{self._text()} cannot be formatted: the tensor belongs to a function that is being compiled, and has no "
-            f"value before the function runs. kz.debug.print prints it at run time{_at()}"
+            f"value before the function runs. kz.debug.print prints it at run time"
+            f"{see_difference('numbers in a compiled function')}{_at()}"
         )
     return builtins.format(self.item(), spec) if self.ndim == 0 and _has_value(self) else object.__format__(self, spec)
 
@@ -175,6 +177,7 @@ def _format(self: Tensor, spec: str) -> str:
 def _reduce(self: Tensor) -> NoReturn:
     raise UserError(
         "a tensor cannot be pickled; kz.save(path) writes the state of the program, and x.numpy() returns a NumPy array"
+        + see_difference("pickle")
     )
 
 

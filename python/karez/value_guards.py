@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from .differences import see_difference
 from .errors import UserError
 from .guard_list import (
     ABSENT,
@@ -232,5 +233,5 @@ def too_large(value: Any, text: str) -> UserError:
     return UserError(
         f"a compiled function {text}, a {type(value).__name__} of {len(value):,} items; the limit is {MAX_ITEMS:,} "
         "items, since all items are compared at each call. Pass the needed items as arguments, or use a NumPy array, "
-        "which is compared by its bytes"
+        "which is compared by its bytes" + see_difference("large containers")
     )

@@ -9,6 +9,7 @@ from typing import Any, Callable
 import numpy
 
 from . import _core, functions, grad_mode, indexing, pointwise, recording, rounding
+from .differences import see_difference
 from .dtypes import int64
 from .errors import ShapeError, TypeError, UserError
 from .type_aliases import Tensor
@@ -27,7 +28,8 @@ def assign(self: Tensor, value: Tensor) -> Tensor:
     if argument >= 0:
         raise UserError(
             f"{recording.argument_name(argument)} must not be written, because the caller would not see the change: "
-            f"write x = x + 1 instead of x += 1, or write a copy, x.clone(){_at()}"
+            f"write x = x + 1 instead of x += 1, or write a copy, x.clone()"
+            f"{see_difference('writes in a compiled function')}{_at()}"
         )
     _core.write(self, value)
     return self
@@ -172,7 +174,8 @@ def _set_where(self: Tensor, entries: tuple[Any, ...], value: Any) -> None:
     if len(entries) != 1 or math.prod(value.shape) != 1:
         raise TypeError(
             "the number of elements that a mask selects is unknown in a compiled function, so x[mask] = value needs a "
-            f"single number; kz.where(mask, values, x), with values in the shape of x, selects elements{_at()}"
+            f"single number; kz.where(mask, values, x), with values in the shape of x, selects elements"
+            f"{see_difference('masks in a compiled function')}{_at()}"
         )
     mask = entries[0]
     if tuple(self.shape[: mask.ndim]) != tuple(mask.shape):

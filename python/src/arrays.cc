@@ -37,7 +37,7 @@ std::string_view closest_dtype(char kind, std::size_t bits) {
 
 [[noreturn]] void reject_dtype(std::string_view name, char kind, std::size_t bits) {
   base::fail(ErrorKind::type, "unsupported array dtype ", name, supported_dtypes, closest_dtype(kind, bits),
-             ") converts an array");
+             ") converts an array (see 'dtypes' in docs/from-pytorch.md)");
 }
 
 DType from_dlpack(nb::dlpack::dtype dtype) {

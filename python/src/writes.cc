@@ -51,19 +51,24 @@ std::vector<Term> chain_of(const Term& base, const std::vector<ViewStep>& steps)
 void require_writable(const Value& value) {
   const Tensor* tensor = value.tensor();
   if (!tracing()) {
-    require(!value.is_read_in_trace && (value.alias == nullptr || !value.alias->storage->is_read_in_trace), "a tensor ",
-            value.type(), " must not be written after a compiled function has read its numbers while it was traced: ",
-            "the program has them as constants. Make the tensor an argument of the function");
+    require(
+        !value.is_read_in_trace && (value.alias == nullptr || !value.alias->storage->is_read_in_trace), "a tensor ",
+        value.type(), " must not be written after a compiled function has read its numbers while it was traced: ",
+        "the program has them as constants. Make the tensor an argument of the function (see 'constants of a program' "
+        "in docs/from-pytorch.md)");
     require(tensor == nullptr || tensor->lazy != nullptr, "a tensor ", value.type(),
             " of a function that was compiled must not be written after the function has returned");
     return;
   }
   if (value.alias != nullptr && std::holds_alternative<Parameter>(value.alias->storage->value)) return;
   if (tensor == nullptr) return;
-  require(tensor->lazy == nullptr, "a tensor ", value.type(), " from outside of the compiled function must not be ",
-          "written by it: keep it in a Buffer of a module, or return the new value");
+  require(
+      tensor->lazy == nullptr, "a tensor ", value.type(), " from outside of the compiled function must not be ",
+      "written by it: keep it in a Buffer of a module, or return the new value (see 'writes in a compiled function' "
+      "in docs/from-pytorch.md)");
   require(is_of_current_body(*tensor), "a tensor ", value.type(),
-          " must not be written in the body of a loop outside of which it was made: pass it through the loop");
+          " must not be written in the body of a loop outside of which it was made: pass it through the loop (see "
+          "'writes in a compiled function' in docs/from-pytorch.md)");
 }
 
 bool has_detached_step(const Value& value) {

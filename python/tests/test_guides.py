@@ -24,7 +24,7 @@ def run_shell(commands: str) -> str:
     environment = {**os.environ, "KAREZ_SOURCE": str(ROOT), "PATH": f"{TOOLS}:{os.environ['PATH']}"}
     bash = ["bash", "-e", "-o", "pipefail", "-c", commands]
     done = subprocess.run(
-        bash, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=60, env=environment
+        bash, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300, env=environment
     )
     assert done.returncode == 0, done.stdout
     return done.stdout

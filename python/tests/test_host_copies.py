@@ -260,7 +260,7 @@ def test_a_read_in_a_compiled_function_says_what_to_do(what, read):
     message = str(caught.value)
     assert message.startswith(f"{what}() of f32")
     assert "has no value before the function runs. Return it, and read the result of the call; " in message
-    assert "; kz.debug.print prints it when the function runs\n" in message
+    assert "; kz.debug.print prints it when the function runs (see 'numbers in a compiled function' in " in message
     assert "\n  at test_host_copies.py:" in message
     with pytest.raises(kz.errors.UserError):
         f(X)

@@ -43,6 +43,6 @@ def test_a_function_never_keeps_an_old_value_of_a_parameter(name):
         assert str(caught.value).startswith(
             f"{name}() of f32[] is not available: a function that is being compiled would keep the parameter's value "
             "of the first call. Return it, and read the result of the call; kz.debug.print prints it when the function "
-            "runs\n"
+            "runs (see 'numbers in a compiled function' in docs/from-pytorch.md)\n"
         )
     assert read(weight) == (name == "bool" or 2) and kz.compile(lambda x: x * weight)(X).tolist() == (X * 2).tolist()

@@ -234,7 +234,7 @@ TEST(ErrorTexts, OperandsOfOtherPrograms) {
   const auto traced = [&](auto body) { return [&, body] { compile(world.mesh(), body)(vector_of(1, 2)); }; };
   check({
       {"a tensor f32[2] from outside is not part of the program that is being traced: make it an argument of the "
-       "function, or keep it in a parameter",
+       "function, or keep it in a parameter (see 'tensors from outside' in docs/from-pytorch.md)",
        traced([&](Tensor x) { return x + outside; })},
       {"a tensor f32[2] belongs to another trace: a compiled function can use only its arguments and values that it "
        "makes; keep a value between calls in a parameter",

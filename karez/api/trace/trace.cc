@@ -135,7 +135,7 @@ ValueId Trace::value(const Term& term, DType dtype) {
       if (t.lazy != nullptr && trace.expression != nullptr) return trace.expression->operand(t.lazy);
       require(t.lazy == nullptr, "a tensor ", t.type,
               " from outside is not part of the program that is being traced: make it an argument of the ",
-              "function, or keep it in a parameter");
+              "function, or keep it in a parameter (see 'tensors from outside' in docs/from-pytorch.md)");
       require(t.id.valid(), "an operand is an uninitialised tensor");
       require(trace.expression == nullptr, "a tensor ", t.type,
               " of a program that was traced is used outside of the program, where it has no bytes: return ",

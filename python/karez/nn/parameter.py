@@ -9,6 +9,7 @@ from typing import Any, Optional
 import numpy
 
 from .. import _core, autograd, recording, worlds
+from ..differences import see_difference
 from ..dtypes import by_short, dtype as DType, float32
 from ..errors import ShapeError, TypeError
 from . import init as inits
@@ -107,6 +108,7 @@ class Parameter(_core.Tensor):
             raise TypeError(
                 f"{method}: {self!r} is in use already, so its dtype cannot change; call net.to(kz.{dtype.name}) "
                 "before the module's parameters are passed to an optimiser, loaded, or used in a call"
+                + see_difference("dtype of parameters")
             )
 
     @property
