@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "karez/api/namespace.h"
 #include "karez/api/trace/expression_plans.h"
@@ -18,32 +19,23 @@ const LazyValue& outside(const Tensor& tensor, std::string_view what) {
   return *tensor.lazy;
 }
 
-// The recorded expressions on which the outputs depend, each after those that make its operands.
+// The recorded expressions on which the outputs depend, in the order of the user's calls: hooks are called in the
+// reverse of this order, as in PyTorch.
 Expressions recorded_expressions(const std::vector<Tensor>& outputs) {
   Expressions out;
-  std::map<const Expression*, bool> visited;
-  std::vector<std::pair<std::shared_ptr<const Expression>, std::size_t>> stack;  // with the next operand to visit
-  const auto push = [&](const LazyValue& value) {
+  std::set<const Expression*> visited;
+  const auto visit = [&](const LazyValue& value) {
     require(!value.is_released(), "backward: the record of a value ", value.type,
             " was released by an earlier call; pass retain_graph=True to that call if another one follows");
-    if (auto record = value.record(); record.expression != nullptr && !visited[record.expression.get()]) {
-      visited[record.expression.get()] = true;
-      stack.emplace_back(std::move(record.expression), 0);
-    }
+    if (auto record = value.record(); record.expression != nullptr && visited.insert(record.expression.get()).second)
+      out.push_back(std::move(record.expression));
   };
-  for (const Tensor& output : outputs) {
-    push(outside(output, "backward"));
-    while (!stack.empty()) {
-      auto& [expression, next] = stack.back();
-      if (const auto operand = expression->record_operand(next); operand != nullptr) {
-        ++next;
-        push(*operand);
-      } else {
-        out.push_back(std::move(expression));
-        stack.pop_back();
-      }
-    }
+  for (const Tensor& output : outputs) visit(outside(output, "backward"));
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    const Expression& expression = *out[i];
+    for (std::size_t k = 0; expression.record_operand(k) != nullptr; ++k) visit(*expression.record_operand(k));
   }
+  std::sort(out.begin(), out.end(), [](const auto& a, const auto& b) { return a->trace.number() < b->trace.number(); });
   return out;
 }
 

@@ -6,6 +6,7 @@
 #include "karez/api/functions.h"
 #include "karez/api/namespace.h"
 #include "karez/api/state/world_state.h"
+#include "karez/api/trace/expression_plans.h"
 #include "karez/api/trace/expression_program.h"
 #include "karez/base/text.h"
 #include "karez/ops/compose.h"
@@ -85,13 +86,26 @@ std::vector<ValueId> JoinedGraph::build(const std::vector<Tensor>& outputs, cons
       value_hooks_.push_back({.value = id, .replace = replace});
     }
   }
-  for (const auto& [value, id] : values_)
-    if (create_graph_ && !value->gradient_hooks().empty()) existing_[id] = value;
+  if (create_graph_) {
+    for (const auto& [value, id] : values_)
+      if (!value->gradient_hooks().empty()) existing_[id] = value;
+    run_existing();
+  }
   return ops::gradient(t.builder, loss, wrt,
                        {.hooks = hooks_, .value_hooks = value_hooks_, .before_hook = [this](auto gradients) {
                           const Trace::Scope outside(nullptr);
                           write(gradients, true);
                         }});
+}
+
+// Values of the record that a tensor has are about to be moved to the expression of the gradients, which has these
+// values as operands.
+void JoinedGraph::run_existing() {
+  LazyValues uncomputed;
+  for (const auto& [id, value] : existing_)
+    if (value->requires_gradient() && value->producer() != nullptr) uncomputed.push_back(value);
+  const Trace::Scope outside(nullptr);
+  run(uncomputed, where_);
 }
 
 std::vector<Tensor> JoinedGraph::write(std::span<const ValueId> roots, bool for_hook) {

@@ -36,6 +36,7 @@ class JoinedGraph {
   void add_hooks(const Expression& expression, const base::ById<ValueId, ValueId>& new_ids);
   std::vector<ValueId> build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
                              const GradientTargets& targets);
+  void run_existing();
   // Writes values, and values of the record that the user can read and that do not exist yet, into one expression, and
   // returns the values. Values that exist become operands. With `for_hook`, all written values exist afterwards.
   std::vector<Tensor> write(std::span<const ValueId> roots, bool for_hook);
