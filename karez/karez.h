@@ -18,6 +18,8 @@
 #include "karez/api/recurrent.h"
 #include "karez/api/scan.h"
 #include "karez/api/tensor.h"
+#include "karez/api/vector_jacobian.h"
+#include "karez/api/vmap.h"
 #include "karez/api/world.h"
 #include "karez/base/interrupt.h"
 #include "karez/data/creation_line.h"

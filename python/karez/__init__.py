@@ -67,6 +67,8 @@ from .worlds import (
 from .checkpoint import load as load, save as save
 from .grad_mode import *
 from .gradients import grad as grad, value_and_grad as value_and_grad
+from .vmap import vmap as vmap
+from .function_gradients import jvp as jvp
 from ._core import local as local
 from .compiled_function import Compiled as Compiled, compile as compile
 from .object_collectives import broadcast_object as broadcast_object
@@ -77,6 +79,7 @@ from . import (
     cuda as cuda,
     data as data,
     debug as debug,
+    func as func,
     nn as nn,
     optim as optim,
 )

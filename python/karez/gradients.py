@@ -7,13 +7,17 @@ from typing import Any, Callable, Optional, Union
 
 from . import _core, autograd
 from .compiled_function import compile
+from .errors import TypeError
 from .parameter_hooks import call_accumulation_hooks, with_hooks
 from .recording import gradients, parameters
+from .user_line import _at
 
 
 def grad(loss: _core.Tensor, params: Iterable[_core.Tensor]) -> list[_core.Tensor]:
     """Gradients of a scalar loss, one for each parameter or tensor. If the loss does not depend on one, its gradient is
     zero. Outside of compiled functions, a tensor must have requires_grad=True, or be computed from one that has."""
+    if callable(loss) and not isinstance(loss, _core.Tensor):
+        raise TypeError(f"grad: expected a loss, got a function; kz.func.grad differentiates functions{_at()}")
     params = list(params)
     if _core.tracing() or loss._kind == "traced":
         return with_hooks(params, _core.grad(loss, params))
@@ -55,15 +59,20 @@ def value_and_grad(
     of the arguments that `argnums` selects: one gradient for a number, a list for a sequence of numbers."""
 
     def value_and_gradients(*args: Any, **keywords: Any) -> tuple[Any, Any]:
-        value = f(*args, **keywords)
         if params is not None:
+            value = f(*args, **keywords)
             return value, grad(value, params)
-        if isinstance(argnums, int):
-            return value, grad(value, [args[argnums]])[0]
-        return value, grad(value, [args[number] for number in argnums])
+        numbers = [argnums] if isinstance(argnums, int) else list(argnums)
+        copies = _core.adjacent_copies([args[number] for number in numbers])  # f may read the arguments elsewhere, too
+        given = list(args)
+        for number, copy in zip(numbers, copies):
+            given[number] = copy
+        value = f(*given, **keywords)
+        found = grad(value, copies)
+        return value, found[0] if isinstance(argnums, int) else found
 
     def run(*args: Any, **keywords: Any) -> tuple[Any, Any]:
-        if _core.tracing():
+        if _core.in_trace():
             return value_and_gradients(*args, **keywords)
         outputs: tuple[Any, Any] = compiled(*args, **keywords)
         return outputs

@@ -95,3 +95,11 @@ def static_objects(structure: Any) -> Any:
         for part in (structure[2:] if structure[0] is dict else structure[1:])
         for static_object in static_objects(part)
     ]
+
+
+def static_leaves(structure: Any) -> list[Any]:
+    """The values in a structure that are no leaves."""
+    if isinstance(structure, StaticLeaf):
+        return [structure.value]
+    parts = () if structure is LEAF else structure[2:] if structure[0] is dict else structure[1:]
+    return [value for part in parts for value in static_leaves(part)]

@@ -1,5 +1,5 @@
 // Bindings of gradients, and of the functions that see and replace them.
-#include "karez/api/functions.h"
+#include "karez/api/vector_jacobian.h"
 
 #include "python/src/bindings.h"
 #include "python/src/value.h"
@@ -100,6 +100,12 @@ void init_gradients(nb::module_& m) {
       "The present value of a tensor or parameter.");
   nb::class_<HookHandle>(m, "HookHandle").def("remove", &HookHandle::remove);
   m.def("grad", &gradients, "loss"_a, "wrt"_a);
+  m.def(
+      "vector_jacobian",
+      [](const Operands& outputs, const Operands& seeds, const std::vector<const Value*>& wrt) {
+        return values_of(vector_jacobian(terms_of(outputs), terms_of(seeds), tensors_of(wrt)));
+      },
+      "outputs"_a, "seeds"_a, "wrt"_a);
   m.def("register_hook", &registered_hook, "tensor"_a, "hook"_a);
   m.def(
       "adjacent_copies",

@@ -1,5 +1,6 @@
-// The binding of scan, whose body is a Python callable.
+// The bindings of scan and vmap, whose bodies are Python callables.
 #include "karez/api/scan.h"
+#include "karez/api/vmap.h"
 
 #include "python/src/bindings.h"
 #include "python/src/value.h"
@@ -7,6 +8,7 @@
 namespace karez::python {
 namespace {
 using namespace nb::literals;
+using ops::Randomness;
 
 nb::list values_list(const std::vector<Tensor>& tensors) {
   nb::list out;
@@ -34,8 +36,29 @@ nb::tuple run(nb::object body, const Operands& init, const Operands& xs, bool re
   return nb::make_tuple(values_list(out.carry), values_list(out.ys));
 }
 
+Randomness randomness_from(const std::string& text) {
+  require(text == "error" || text == "same" || text == "different",
+          "vmap: randomness must be 'error', 'same' or 'different', got '", text, "'");
+  return text == "error" ? Randomness::error : text == "same" ? Randomness::same : Randomness::different;
+}
+
+// Returns the results, and for each whether its dimension 0 is that of the batch.
+nb::tuple map(nb::object body, const Operands& xs, const Ints& dims, const std::string& randomness,
+              std::int64_t chunk_size) {
+  ensure_default_device();
+  std::vector<MappedOperand> operands;
+  for (std::size_t i = 0; i < xs.size(); ++i) operands.push_back({xs[i], dims.at(i)});
+  const auto each = [&](const std::vector<Tensor>& elements) { return tensors_of(body(values_list(elements))); };
+  const MappedResults out = vmap(each, operands, {randomness_from(randomness), chunk_size}, user_line());
+  return nb::make_tuple(values_list(out.values), nb::cast(out.is_mapped));
+}
+
 }  // namespace
 
-void init_scan(nb::module_& m) { m.def("scan", &run, "body"_a, "init"_a, "xs"_a, "reverse"_a, "length"_a); }
+void init_scan(nb::module_& m) {
+  m.def("vmap", &map, "body"_a, "xs"_a, "dims"_a, "randomness"_a, "chunk_size"_a);
+  m.def("in_trace", [] { return in_trace(); });  // also in the body of a scan or vmap outside of compiled functions
+  m.def("scan", &run, "body"_a, "init"_a, "xs"_a, "reverse"_a, "length"_a);
+}
 
 }  // namespace karez::python

@@ -134,6 +134,10 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
       for (auto& value : expression->pending_values()) first.push_back(std::move(value));
   for (const Tensor& seed : seeds)
     if (seed.lazy != nullptr && seed.lazy->producer() != nullptr) first.push_back(seed.lazy);
+  // Gradients that can be differentiated again are functions of the targets, so each target must be a value of its own.
+  if (options.create_graph)
+    for (const Tensor& target : targets.leaves)
+      if (target.lazy->producer() != nullptr) first.push_back(target.lazy);
   run(first, where);
   JoinedGraph joined(expressions, options, where);
   std::optional<NoGrad> no_grad;

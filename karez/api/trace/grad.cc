@@ -1,4 +1,4 @@
-// Implements grad: adds gradients to the program that is being traced.
+// Implements grad and vector_jacobian: adds gradients to the program that is being traced.
 #include <algorithm>
 #include <utility>
 #include <vector>
@@ -6,6 +6,7 @@
 #include "karez/api/functions.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/trace.h"
+#include "karez/api/vector_jacobian.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/gradient.h"
 
@@ -60,6 +61,34 @@ std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
     for (const Parameter& parameter : parameters)
       depends.push_back(std::find(ancestors.begin(), ancestors.end(), parameter) != ancestors.end());
     return gradients(t, id, versions, depends);
+  });
+}
+
+std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std::vector<Term>& seeds,
+                                    const std::vector<Tensor>& wrt) {
+  require(!outputs.empty() && outputs.size() == seeds.size(), "vector_jacobian: expected a seed for each of ",
+          outputs.size(), " outputs, got ", seeds.size());
+  return at_line(outputs[0].where, [&](Trace& t) {
+    Builder& b = t.builder;
+    std::vector<ValueId> targets, stops = t.gradient_stops();
+    for (const Tensor& tensor : wrt) targets.push_back(t.value(Term(tensor)));
+    ValueId loss;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      const ValueId output = t.value(outputs[i]), seed = t.value(seeds[i]);
+      const TensorType type = t.graph.type(output);
+      require(ErrorKind::type, type == t.graph.type(seed), "the seed of an output ", type, " must have its type, got ",
+              t.graph.type(seed));
+      // Seeds are weights here, even if they depend on `wrt`; later gradients flow through the copy.
+      stops.push_back(build::reshape(b, seed, type.shape));
+      const ValueId term = build::sum(b, build::mul(b, output, stops.back()));
+      loss = loss.valid() ? build::add(b, loss, build::cast(b, term, t.graph.type(loss).dtype)) : term;
+    }
+    std::vector<Tensor> out;
+    const std::vector<ops::GradientHook> hooks = t.gradient_hooks;
+    const std::vector<ops::ValueHook> value_hooks = t.value_hooks;
+    for (ValueId id : gradient(b, loss, targets, {.stops = stops, .hooks = hooks, .value_hooks = value_hooks}))
+      out.push_back(t.tensor(id));
+    return out;
   });
 }
 

@@ -67,8 +67,9 @@ std::vector<ValueId> JoinedGraph::build(const std::vector<Tensor>& outputs, cons
   for (const Parameter& parameter : targets.parameters) wrt.push_back(read(parameter));
   for (const Tensor& leaf : targets.leaves) wrt.push_back(value_of(leaf.lazy));
   ValueId loss;
+  std::vector<ValueId> stops;  // seeds are weights, even if they depend on the targets
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const ValueId term = weighted_sum(outputs[i], seeds[i]);
+    const ValueId term = weighted_sum(outputs[i], seeds[i], stops);
     loss = loss.valid() ? build::add(t.builder, loss, build::cast(t.builder, term, t.graph.type(loss).dtype)) : term;
   }
   for (const auto& [value, id] : ids_) {
@@ -91,11 +92,12 @@ std::vector<ValueId> JoinedGraph::build(const std::vector<Tensor>& outputs, cons
       if (!value->gradient_hooks().empty()) existing_[id] = value;
     run_existing();
   }
-  return ops::gradient(t.builder, loss, wrt,
-                       {.hooks = hooks_, .value_hooks = value_hooks_, .before_hook = [this](auto gradients) {
-                          const Trace::Scope outside(nullptr);
-                          write(gradients, true);
-                        }});
+  return ops::gradient(
+      t.builder, loss, wrt,
+      {.stops = stops, .hooks = hooks_, .value_hooks = value_hooks_, .before_hook = [this](auto gradients) {
+         const Trace::Scope outside(nullptr);
+         write(gradients, true);
+       }});
 }
 
 // Values of the record that a tensor has are about to be moved to the expression of the gradients, which has these
@@ -279,7 +281,7 @@ bool JoinedGraph::is_stored_on_another_mesh(const Parameter& parameter) const {
   return variable != world->variables.by_key.end() && variable->second.mesh != scratch_->mesh();
 }
 
-ValueId JoinedGraph::weighted_sum(const Tensor& output, const Tensor& seed) {
+ValueId JoinedGraph::weighted_sum(const Tensor& output, const Tensor& seed, std::vector<ValueId>& stops) {
   Builder& b = scratch_->trace.builder;
   require(ErrorKind::type, is_float(output.dtype()), "backward: expected a float tensor, got ", output.type);
   ValueId id = value_of(output.lazy);
@@ -289,7 +291,8 @@ ValueId JoinedGraph::weighted_sum(const Tensor& output, const Tensor& seed) {
   } else {
     require(ErrorKind::shape, seed.shape() == output.shape(), "backward: the gradient ", seed.type,
             " must have the shape of the tensor ", output.type);
-    id = build::mul(b, id, build::cast(b, value_of(seed.lazy), output.dtype()));
+    stops.push_back(build::reshape(b, build::cast(b, value_of(seed.lazy), output.dtype()), Shape(output.shape())));
+    id = build::mul(b, id, stops.back());
   }
   Ints axes(output.shape().size());
   for (std::size_t d = 0; d < axes.size(); ++d) axes[d] = static_cast<std::int64_t>(d);

@@ -50,7 +50,8 @@ class JoinedGraph {
   ValueId value_of(const std::shared_ptr<LazyValue>& value);  // a value of the record, or an operand
   ValueId read(const Parameter& parameter);
   bool is_stored_on_another_mesh(const Parameter& parameter) const;
-  ValueId weighted_sum(const Tensor& output, const Tensor& seed);
+  // Adds the seed to `stops`, as a copy: a later gradient of the result flows through it.
+  ValueId weighted_sum(const Tensor& output, const Tensor& seed, std::vector<ValueId>& stops);
   base::ById<ValueId, bool> needed_from(std::span<const ValueId> roots) const;
   void require_unchanged(const base::ById<ValueId, bool>& needed) const;
 

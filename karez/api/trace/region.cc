@@ -62,6 +62,8 @@ Trace::Region Trace::region(const std::string& name, const std::vector<TensorTyp
   for (auto& versions : versions_)
     for (Version& version : versions) move_out(version.value);
   for (HostScalar& scalar : host_scalars_) move_out(scalar.id);
+  // The ids of the body's values become those of later values.
+  no_gradients_.erase(no_gradients_.lower_bound(ValueId(first_value)), no_gradients_.end());
 
   Region out;
   out.graph.name = name;

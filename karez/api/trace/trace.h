@@ -146,8 +146,8 @@ class Trace {
   // of the function.
   ValueId random_state();
   // If losses are scaled, gradients are taken of the loss times the scale. A gradient that is not finite prevents the
-  // updates that follow.
-  bool scales_losses() const { return options_.scaling.has_value() && expression == nullptr; }
+  // updates that follow. Losses of the body of a region are not scaled, because the update is outside of it.
+  bool scales_losses() const { return options_.scaling.has_value() && expression == nullptr && enclosing_.empty(); }
   ValueId loss_scale();
   ValueId unscale(ValueId gradient);  // also checks that the gradient is finite
   // Returns a bool[] that is true if all gradients so far are finite; optimisers apply their updates only then. Returns
