@@ -9,8 +9,6 @@ import pytest
 import karez as kz
 
 CASES, _ = opinfo_cases.stored()
-# Functions that must read values of their operands, or whose results have a shape that depends on them.
-READ_VALUES = set()
 
 
 def smallest_cases(dtype):
@@ -79,4 +77,4 @@ def test_vmap_of_every_function_equals_a_loop(dtype):
     wrong = {name: fault for name, fault in faults.items() if fault}
     assert not wrong, "\n".join(f"{name}: {fault[:300]}" for name, fault in wrong.items())
     rejected = {name for name, fault in faults.items() if fault == ""}
-    assert len(rejected) <= 0.2 * len(cases), sorted(rejected)
+    assert len(rejected) <= 0.05 * len(cases), sorted(rejected)
