@@ -328,7 +328,6 @@ box: boxes are inserted after differentiation
 constant: it has no operands
 input: it has no operands
 iota: it has no operands
-max_pool_grad: a second derivative of max pooling would read x at the window's index, for which there is no op
 micro_join: it is inserted after differentiation
 micro_slice: it is inserted after differentiation
 one_hot: its operand is an index

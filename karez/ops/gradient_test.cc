@@ -277,18 +277,14 @@ TEST(Gradient, ALossMustBeAFloatScalar) {
 
 TEST(Gradient, AnOpWithoutGradientIsReportedWithItsSourceLine) {
   Program p;
-  ValueId x = p.f32("x", {1, 1, 4, 4});
-  MaxPool pooled = max_pool(p.b, x);
+  ValueId x = p.f32("x", {3});
   p.b.where = "net.cc:9";
-  ValueId back = max_pool_grad(p.b, pooled.value, pooled.index, {}, {1, 1, 4, 4});
-  EXPECT_EQ(
-      p.error(build::sum(p.b, back), {x}),
-      "max_pool_grad at net.cc:9: no gradient passes through max_pool_grad: a second derivative of max pooling would "
-      "read x at the window's index, for which there is no op; apply stop_gradient to its operand to end the path");
-  EXPECT_EQ(
-      p.error(build::sum(p.b, max_pool_grad(p.b, stop_gradient(p.b, pooled.value), pooled.index, {}, {1, 1, 4, 4})),
-              {x}),
-      "");
+  const ValueId lr = build::scalar(p.b, DType::f32, 0.1);
+  EXPECT_EQ(p.error(build::sum(p.b, sgd(p.b, x, x, x, lr).w), {x}),
+            "sgd at net.cc:9: no gradient passes through sgd: an update; apply stop_gradient to its operand to end the "
+            "path");
+  const ValueId stopped = stop_gradient(p.b, x);
+  EXPECT_EQ(p.error(build::sum(p.b, sgd(p.b, stopped, stopped, stopped, lr).w), {x}), "");
 }
 
 TEST(Gradient, EveryOperandOfAConcatGetsASliceOfTheGradient) {

@@ -1,5 +1,6 @@
 // Max and average pooling over windows of [n, c, h, w], and their gradients.
 #include "karez/ops/build.h"
+#include "karez/ops/compose.h"
 #include "karez/ops/op_rows.h"
 #include "karez/ops/shapes.h"
 #include "karez/ops/window.h"
@@ -59,6 +60,25 @@ OpDef max_pool() {
       }};
 }
 
+// The elements of x [n, c, h, w] at the positions that max_pool returned. Position i of the window (p, q) is element
+// i + i / width * (w - width) of x after the first element of the window.
+ValueId elements_at(Builder& b, ValueId x, ValueId index, const build::PoolOptions& o) {
+  const Shape from = b.type(x).shape, to = b.type(index).shape;
+  const auto scaled = [&](ValueId value, std::int64_t factor) {
+    return build::mul(b, value, build::full_like(b, value, static_cast<double>(factor)));
+  };
+  const ValueId rows = build::iota(b, {DType::i32, to}, 2), columns = build::iota(b, {DType::i32, to}, 3);
+  const ValueId first_rows = scaled(rows, o.stride[0] * from[3]), first_columns = scaled(columns, o.stride[1]);
+  const ValueId begin = build::full_like(b, index, static_cast<double>(-o.padding[0] * from[3] - o.padding[1]));
+  const ValueId width = build::full_like(b, index, static_cast<double>(o.kernel[1]));
+  const ValueId skipped = scaled(build::div(b, index, width), from[3] - o.kernel[1]);
+  ValueId element = build::add(b, build::add(b, first_rows, first_columns), begin);
+  element = build::add(b, build::add(b, element, index), skipped);
+  element = build::reshape(b, element, {to[0], to[1], to[2] * to[3]});
+  const ValueId flat = build::reshape(b, x, {from[0], from[1], from[2] * from[3]});
+  return build::reshape(b, build::take_along(b, flat, element, 2), to);
+}
+
 OpDef max_pool_grad() {
   return {.name = "max_pool_grad",
           .doc =
@@ -72,7 +92,9 @@ OpDef max_pool_grad() {
                 return std::vector{infer_gradient("max_pool_grad", in[0], attrs)};
               },
           .index = "n c _ _, n c _ _ -> n c _ _ | linear {0}",
-          .no_grad = "a second derivative of max pooling would read x at the window's index, for which there is no op"};
+          .grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dx) -> std::vector<ValueId> {
+            return {elements_at(b, dx[0], n.in(1), pool_options(n.attrs())), ValueId()};
+          }};
 }
 
 OpDef avg_pool() {

@@ -114,7 +114,8 @@ ValueId split_batch(Builder& b, ValueId y, const MergedDim& at, std::int64_t siz
 // A matrix product with one mapped operand has more rows or columns.
 Values matmul(Builder& b, const MappedNode& n) {
   if (n.is_mapped(0) && n.is_mapped(1)) return with_new_letter(b, n);
-  const bool is_left = n.is_mapped(0), is_transposed = n.view.attrs().flag(is_left ? "transpose_a" : "transpose_b", false);
+  const bool is_left = n.is_mapped(0),
+             is_transposed = n.view.attrs().flag(is_left ? "transpose_a" : "transpose_b", false);
   const auto rank = to_size(n.view.in_type(0).rank());
   Values inputs = {n.in[0].id, n.in[1].id};
   ValueId& input = inputs[is_left ? 0 : 1];

@@ -42,9 +42,9 @@ std::string mapped_text(std::string_view op, std::string_view types, std::string
 
 TEST(Vmap, EveryOpHasARuleOrIsListed) {
   // Ops without operands that depend on a batch, updates of variables, and nodes that only passes insert.
-  const std::set<std::string> without = {"input",       "variable", "constant", "iota",       "random_uniform", "scan",
-                                         "sgd",         "adam",     "sgd_if",   "adam_if",    "assign",         "box",
-                                         "transfer",    "accumulate", "micro_join", "micro_slice"};
+  const std::set<std::string> without = {"input",    "variable",   "constant",   "iota",       "random_uniform", "scan",
+                                         "sgd",      "adam",       "sgd_if",     "adam_if",    "assign",         "box",
+                                         "transfer", "accumulate", "micro_join", "micro_slice"};
   std::set<std::string> found;
   for (const OpDef& op : all_op_rows())
     if (vmap_rule(op) == nullptr) found.insert(op.name);
@@ -60,8 +60,9 @@ TEST(Vmap, AProductWithOneMappedOperandHasMoreRowsOrColumns) {
   EXPECT_EQ(mapped_text("matmul", "f32[2, 3], f32[3, 4]", "", "m-"),
             "reshape {shape=[10, 3]}\nmatmul {}\nreshape {shape=[5, 2, 4]}\nmapped f32[5, 2, 4]\n");
   EXPECT_EQ(mapped_text("matmul", "f32[2, 3], f32[3, 4]", "", "mm"), "matmul {}\nmapped f32[5, 2, 4]\n");
-  EXPECT_THAT(mapped_text("matmul", "f32[2, 3], f32[4, 3]", "{transpose_b=true}", "-m"),
-              testing::AllOf(testing::HasSubstr("reshape {shape=[20, 3]}\n"), testing::HasSubstr("mapped f32[5, 2, 4]")));
+  EXPECT_THAT(
+      mapped_text("matmul", "f32[2, 3], f32[4, 3]", "{transpose_b=true}", "-m"),
+      testing::AllOf(testing::HasSubstr("reshape {shape=[20, 3]}\n"), testing::HasSubstr("mapped f32[5, 2, 4]")));
 }
 
 TEST(Vmap, AttributesThatCountDimensionsAreShifted) {
@@ -71,9 +72,7 @@ TEST(Vmap, AttributesThatCountDimensionsAreShifted) {
   EXPECT_EQ(mapped_text("resize", "f32[4]", "{axis=0, size=2}", "m"), "resize {axis=1, size=2}\nmapped f32[5, 2]\n");
 }
 
-TEST(Vmap, NodesWithoutAMappedOperandStay) {
-  EXPECT_EQ(mapped_text("relu", "f32[3]", "", "-"), "relu {}\nf32[3]\n");
-}
+TEST(Vmap, NodesWithoutAMappedOperandStay) { EXPECT_EQ(mapped_text("relu", "f32[3]", "", "-"), "relu {}\nf32[3]\n"); }
 
 TEST(Vmap, RandomNumbersNeedAChoice) {
   const std::string attrs = "{dtype=\"f32\", shape=[3], site=3}";

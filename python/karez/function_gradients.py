@@ -120,7 +120,9 @@ def _numbers(what: str, argnums: Union[int, Sequence[int]], count: int) -> list[
     return [number % count for number in numbers]
 
 
-def select_arguments(what: str, argnums: Union[int, Sequence[int]], args: tuple[Any, ...]) -> tuple[Any, Callable[[Any], Any]]:
+def select_arguments(
+    what: str, argnums: Union[int, Sequence[int]], args: tuple[Any, ...]
+) -> tuple[Any, Callable[[Any], Any]]:
     """The selected arguments, and a function that returns all arguments with others in their place."""
     numbers = _numbers(what, argnums, len(args))
     selected = args[numbers[0]] if isinstance(argnums, int) else tuple(args[number] for number in numbers)
@@ -165,9 +167,7 @@ def grad_and_value(
     return differentiated
 
 
-def grad(
-    func: Callable[..., Any], argnums: Union[int, Sequence[int]] = 0, has_aux: bool = False
-) -> Callable[..., Any]:
+def grad(func: Callable[..., Any], argnums: Union[int, Sequence[int]] = 0, has_aux: bool = False) -> Callable[..., Any]:
     """As grad_and_value, for the gradients alone, or (gradients, aux) with has_aux=True. grad(grad(f)) is the second
     derivative."""
     function = grad_and_value(func, argnums, has_aux)
@@ -227,9 +227,7 @@ def matching(what: str, value: Any, like: Sequence[Tensor], tree: Any) -> list[T
     return out
 
 
-def jvp(
-    func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False
-) -> Any:
+def jvp(func: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], *, has_aux: bool = False) -> Any:
     """Returns func(*primals) and its derivative in the direction of tangents, which have the structure, shapes and
     dtypes of primals. With has_aux=True func returns (output, aux), and the result is (output, tangents, aux).
 
@@ -249,7 +247,9 @@ def jvp(
                 inputs.is_differentiable(outputs) or any(map(_core.requires_gradient, directions))
             )
         smooth = [out.dtype.is_floating_point for out in outputs]
-        vectors = Inputs("jvp", [zeros(*out.shape, dtype=out.dtype) for out, is_float in zip(outputs, smooth) if is_float])
+        vectors = Inputs(
+            "jvp", [zeros(*out.shape, dtype=out.dtype) for out, is_float in zip(outputs, smooth) if is_float]
+        )
         given = iter(vectors.copies)
         products = inputs.gradients(outputs, [next(given) if is_float else None for is_float in smooth], True)
         derivatives = iter(vectors.gradients(products, directions, keeps_graph))
@@ -258,7 +258,9 @@ def jvp(
     ]
     result = map_tensors(lambda item: _result(item, keeps_graph), output)
     tangent = tree_util.tree_unflatten(out_tree, iter([_result(item, keeps_graph) for item in out_tangents]))
-    return (result, tangent, map_tensors(lambda item: _result(item, keeps_graph), aux)) if has_aux else (result, tangent)
+    return (
+        (result, tangent, map_tensors(lambda item: _result(item, keeps_graph), aux)) if has_aux else (result, tangent)
+    )
 
 
 __all__ = ["grad", "grad_and_value", "jvp", "vjp"]

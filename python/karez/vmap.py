@@ -103,9 +103,13 @@ def _is_tensor(value: Any) -> bool:
 def _checked_dims(in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: Any) -> list[Optional[int]]:
     """The mapped dimension of each tensor of the arguments, counted from 0."""
     if not args:
-        raise UserError(f"vmap: the function needs at least one positional argument; keyword arguments are not mapped{_at()}")
+        raise UserError(
+            f"vmap: the function needs at least one positional argument; keyword arguments are not mapped{_at()}"
+        )
     if not isinstance(in_dims, (int, tuple, list)) or isinstance(in_dims, bool):
-        raise UserError(f"vmap: in_dims must be an int or a tuple with an entry for each argument, got {in_dims!r}{_at()}")
+        raise UserError(
+            f"vmap: in_dims must be an int or a tuple with an entry for each argument, got {in_dims!r}{_at()}"
+        )
     prefix = list(in_dims) if isinstance(in_dims, (tuple, list)) else in_dims
     if isinstance(prefix, list) and len(prefix) != len(args):
         raise UserError(f"vmap: in_dims has {len(prefix)} entries, but the function got {len(args)} arguments{_at()}")
@@ -127,11 +131,15 @@ def _checked_dims(in_dims: Any, args: tuple[Any, ...], leaves: list[Any], tree: 
             continue
         rank = len(value.shape)
         if dim is not None and not -rank <= dim < rank:
-            raise ShapeError(f"vmap: in_dims has dimension {dim}, which does not exist in a tensor of {rank} dimensions{_at()}")
+            raise ShapeError(
+                f"vmap: in_dims has dimension {dim}, which does not exist in a tensor of {rank} dimensions{_at()}"
+            )
         dims.append(None if dim is None else dim % rank)
     sizes = [leaf.shape[dim] for leaf, dim in zip(leaves, dims) if dim is not None]
     if not sizes:
-        raise UserError(f"vmap: at least one tensor must be mapped; in_dims is None for all of them, or there is none{_at()}")
+        raise UserError(
+            f"vmap: at least one tensor must be mapped; in_dims is None for all of them, or there is none{_at()}"
+        )
     if len(set(sizes)) > 1:
         raise ShapeError(
             f"vmap: all mapped tensors must have the same size in the mapped dimension, got sizes {sizes}{_at()}"

@@ -107,6 +107,26 @@ def test_jvp_of_results_without_gradients_and_of_edges():
     assert_close(constant, [0, 0])
 
 
+@pytest.mark.parametrize(("kernel", "stride", "padding"), [(2, 2, 0), ((2, 3), (1, 2), (1, 0)), (3, 2, 1)])
+def test_derivatives_of_max_pooling_take_the_element_of_each_window(kernel, stride, padding):
+    x, t = (kz.tensor(RNG.standard_normal((2, 3, 7, 8))) for _ in range(2))
+
+    def pool(a):
+        return kz.F.max_pool2d(a, kernel, stride, padding)
+
+    step = 1e-6
+    expected = (pool(x + step * t).numpy() - pool(x - step * t).numpy()) / (2 * step)
+    for value, tangent in outside_and_inside(lambda x, t: kz.jvp(pool, (x,), (t,)), x, t):
+        assert_close(value, pool(x).numpy())
+        assert_close(tangent, expected, 1e-7)
+    for second in outside_and_inside(
+        lambda x, t: kz.jvp(kz.func.grad(lambda a: (pool(a) ** 3).sum()), (x,), (t,))[1], x, t
+    ):
+        gradient = kz.func.grad(lambda a: (pool(a) ** 3).sum())
+        difference = (gradient(x + step * t).numpy() - gradient(x - step * t).numpy()) / (2 * step)
+        assert_close(second, difference, 1e-4)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 def test_jvp_in_every_float_dtype(dtype):
     x = kz.tensor(np.array([0.5, 2.0], np.float32)).to(dtype)

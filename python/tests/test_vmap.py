@@ -157,7 +157,9 @@ def test_convolutions_and_their_gradients(dims, groups):
     args = [kz.tensor(value if dim == 0 else value[0]) for value, dim in zip((x, w), dims)]
 
     def both_gradients(a, b):
-        return kz.func.grad(lambda a, b: (kz.F.conv2d(a, b, stride=2, padding=1, groups=groups) ** 3).sum(), (0, 1))(a, b)
+        return kz.func.grad(lambda a, b: (kz.F.conv2d(a, b, stride=2, padding=1, groups=groups) ** 3).sum(), (0, 1))(
+            a, b
+        )
 
     found = kz.compile(kz.vmap(both_gradients, in_dims=dims))(*args)
     for element in range(3):

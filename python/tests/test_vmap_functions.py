@@ -25,7 +25,12 @@ def smallest_cases(dtype):
 
 def elements_of(case):
     """Two elements of a batch: the inputs of a sample, and the inputs with their elements in reverse order."""
-    given = [kz.tensor(value).to(case.dtype) if case.dtype in opinfo_cases.HALVES and value.dtype == np.float32 else kz.tensor(value) for value in case.inputs]
+    given = [
+        kz.tensor(value).to(case.dtype)
+        if case.dtype in opinfo_cases.HALVES and value.dtype == np.float32
+        else kz.tensor(value)
+        for value in case.inputs
+    ]
     return given, [kz.flip(value, list(range(value.ndim))) if value.ndim else value for value in given]
 
 

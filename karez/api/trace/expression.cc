@@ -320,7 +320,8 @@ std::vector<std::pair<ValueId, std::shared_ptr<LazyValue>>> Expression::saved_va
 LazyValues Expression::pending_values() const {
   LazyValues out;
   for (const auto& weak_value : values)
-    if (auto value = weak_value.lock(); value != nullptr && !value->handle.expired() && value->producer() != nullptr)
+    // A value may have moved to another expression, which computes it (see LazyValue::move_to).
+    if (auto value = weak_value.lock(); value != nullptr && !value->handle.expired() && value->producer().get() == this)
       out.push_back(std::move(value));
   return out;
 }
