@@ -25,8 +25,8 @@ enum class UnevenEnd : std::uint8_t {
 
 // Options of World::iterate.
 struct IterateOptions {
-  // The number of elements that are produced ahead of the reader. Automatic: 2, unless other numbers of the data set are
-  // automatic.
+  // The number of elements that are produced ahead of the reader. Automatic: 2, unless other numbers of the data set
+  // are automatic.
   int slots = data::automatic;
   // With several ranks: all of them iterate over equal data sets, which is checked; only the indices of shards may
   // differ. Of batches whose rows can be read by index, each rank makes only the rows that it reads (see
@@ -70,11 +70,11 @@ class DataIterator {
   std::int64_t epoch() const;  // of the last element
   // A table of the actors that execute the stages, those of the sources first: lanes, filled slots of all slots, acts,
   // elements emitted, the time of the acts (in total and for each element emitted), and the shares of the time in which
-  // an act ran, the actor had no input, or it had no free slot, and whether the acts mostly compute (CPU) or mostly wait
-  // (IO), with the part of their time in which they compute. `position` says how the actor continues at a position: by
-  // an index, by numbers, by reading elements again (`replay`) or by a generator's own state. Lines below the table say
-  // why automatic numbers are what they are now, for how long the devices waited for data since the first element, and
-  // which stage limits the others.
+  // an act ran, the actor had no input, or it had no free slot, and whether the acts mostly compute (CPU) or mostly
+  // wait (IO), with the part of their time in which they compute. `position` says how the actor continues at a
+  // position: by an index, by numbers, by reading elements again (`replay`) or by a generator's own state. Lines below
+  // the table say why automatic numbers are what they are now, for how long the devices waited for data since the first
+  // element, and which stage limits the others.
   std::string explain() const;
   // Frees the elements produced ahead; `next` then returns nothing. Waits for functions of the data set that are
   // running; if `wait` is false, they may continue after `close` and after the destructor. Any thread may call it.

@@ -81,7 +81,7 @@ ValueId moved(Builder& b, ValueId x, std::size_t from, std::size_t to) {
   return permuted(b, x, perm);
 }
 
-// A dimension of an element that consists of `outer` groups; the batch lies between the groups and their elements.
+// A dimension of an element that consists of `outer` groups; the batch is between the groups and their elements.
 struct MergedDim {
   std::size_t dim = 0;
   std::int64_t outer = 1;

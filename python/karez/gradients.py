@@ -7,9 +7,10 @@ from typing import Any, Callable, Optional, Union
 
 from . import _core, autograd
 from .compiled_function import compile
-from .errors import TypeError
+from .differences import see_difference
+from .errors import TypeError, UserError
 from .parameter_hooks import call_accumulation_hooks, with_hooks
-from .recording import gradients, parameters
+from .recording import gradients, in_loop, parameters
 from .user_line import _at
 
 
@@ -37,6 +38,11 @@ def backward(
 
     Outside of compiled functions, a second call needs retain_graph=True in the first one; with create_graph=True the
     gradients can be differentiated again."""
+    if in_loop():
+        raise UserError(
+            "backward: in a function that kz.vmap or kz.scan traces, gradients cannot be added to those of parameters; "
+            f"return kz.grad(loss, parameters), or use kz.func.grad{see_difference('backward in a loop')}{_at()}"
+        )
     found = gradients()
     if found is None:
         return autograd.backward(

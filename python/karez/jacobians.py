@@ -79,7 +79,9 @@ def jacfwd(
         def on_leaves(*values: Any) -> Any:
             return func(*with_others(tree_util.tree_unflatten(tree, iter(values))), **keywords)
 
-        for number, value in enumerate(leaves):
+        tensors = [leaf if isinstance(leaf, Tensor) else zeros(*_shape(leaf)) + leaf for leaf in leaves]
+
+        for number, value in enumerate(tensors):
 
             def column(direction: Tensor, number: int = number) -> Any:
                 tangents = [
@@ -89,12 +91,11 @@ def jacfwd(
                 found = jvp(on_leaves, tuple(tensors), tuple(tangents), has_aux=has_aux)
                 return found[1], found[2] if has_aux else ()
 
-            tensors = [leaf if isinstance(leaf, Tensor) else zeros(*_shape(leaf)) + leaf for leaf in leaves]
-            basis = eye(math.prod(tensors[number].shape), dtype=tensors[number].dtype)
+            basis = eye(math.prod(value.shape), dtype=value.dtype)
             out_dims = (-1, None) if has_aux else (-1, 0)
             found, aux = vmap(column, out_dims=out_dims, randomness=randomness, chunk_size=chunk_size)(basis)
             items, out_tree = flatten_outputs("jacfwd", found)
-            columns.append([reshape(item, [*item.shape[:-1], *tensors[number].shape]) for item in items])
+            columns.append([reshape(item, [*item.shape[:-1], *value.shape]) for item in items])
         rows = [tree_util.tree_unflatten(tree, iter(items)) for items in zip(*columns)]
         result = tree_util.tree_unflatten(out_tree, iter(rows))
         return (result, aux) if has_aux else result

@@ -31,11 +31,26 @@ class TraceScope:
         self.argument_name = argument_name
 
     def __enter__(self) -> None:
-        self.outer = gradients(), getattr(_local, "stepped", None), getattr(_local, "argument_name", None)
-        _local.gradients, _local.stepped, _local.argument_name = {}, set(), self.argument_name
+        self.outer = gradients(), getattr(_local, "stepped", None), getattr(_local, "argument_name", None), in_loop()
+        _local.gradients, _local.stepped, _local.argument_name, _local.in_loop = {}, set(), self.argument_name, False
 
     def __exit__(self, *_: object) -> None:
-        _local.gradients, _local.stepped, _local.argument_name = self.outer
+        _local.gradients, _local.stepped, _local.argument_name, _local.in_loop = self.outer
+
+
+class LoopScope:
+    """The body of a scan or vmap, whose gradients cannot be added to those of parameters."""
+
+    def __enter__(self) -> None:
+        self.outer, _local.in_loop = in_loop(), True
+
+    def __exit__(self, *_: object) -> None:
+        _local.in_loop = self.outer
+
+
+def in_loop() -> bool:
+    """Whether the body of a scan or vmap is traced."""
+    return bool(getattr(_local, "in_loop", False))
 
 
 def argument_name(number: int) -> str:

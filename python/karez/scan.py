@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
-from . import _core, debug, tree_util
+from . import _core, debug, recording, tree_util
 from .type_aliases import Tensor
 
 
@@ -34,7 +34,7 @@ def scan(
 
     def step(carry: list[Tensor], row: list[Tensor]) -> tuple[list[Any], list[Any]]:
         nonlocal output_tree, debug_outputs
-        with debug.OutputScope() as output_scope:
+        with debug.OutputScope() as output_scope, recording.LoopScope():
             new_carry, outputs = body(
                 tree_util.tree_unflatten(carry_tree, iter(carry)), tree_util.tree_unflatten(row_tree, iter(row))
             )

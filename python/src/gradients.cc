@@ -1,5 +1,5 @@
 // Bindings of gradients, and of the functions that see and replace them.
-#include "karez/api/vector_jacobian.h"
+#include "karez/api/function_transforms.h"
 
 #include "python/src/bindings.h"
 #include "python/src/value.h"

@@ -1,6 +1,6 @@
 // The bindings of scan and vmap, whose bodies are Python callables.
 #include "karez/api/scan.h"
-#include "karez/api/vmap.h"
+#include "karez/api/function_transforms.h"
 
 #include "python/src/bindings.h"
 #include "python/src/value.h"
@@ -8,7 +8,6 @@
 namespace karez::python {
 namespace {
 using namespace nb::literals;
-using ops::Randomness;
 
 nb::list values_list(const std::vector<Tensor>& tensors) {
   nb::list out;
@@ -36,10 +35,12 @@ nb::tuple run(nb::object body, const Operands& init, const Operands& xs, bool re
   return nb::make_tuple(values_list(out.carry), values_list(out.ys));
 }
 
-Randomness randomness_from(const std::string& text) {
+MappedRandomness randomness_from(const std::string& text) {
   require(text == "error" || text == "same" || text == "different",
           "vmap: randomness must be 'error', 'same' or 'different', got '", text, "'");
-  return text == "error" ? Randomness::error : text == "same" ? Randomness::same : Randomness::different;
+  return text == "error"  ? MappedRandomness::error
+         : text == "same" ? MappedRandomness::same
+                          : MappedRandomness::different;
 }
 
 // Returns the results, and for each whether its dimension 0 is that of the batch.

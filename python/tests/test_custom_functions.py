@@ -300,5 +300,5 @@ def test_wrong_uses_are_errors():
 
     with pytest.raises(kz.UserError, match="WrongMark: mark_dirty expects arguments that forward also returns"):
         WrongMark.apply(leaf())
-    with pytest.raises(kz.UserError, match="^gradients in the body of a loop have no hooks, so modules with"):
+    with pytest.raises(kz.UserError, match="^gradients in the body of a loop or vmap have no hooks, so modules with"):
         kz.compile(lambda x: kz.scan(lambda c, row: (StraightThrough.apply(c), row), x[0], x)[0])(X)

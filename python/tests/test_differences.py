@@ -76,6 +76,7 @@ CASES = {
     "large containers": traced(lambda x: x * table[3]),
     "results of compiled functions": lambda: kz.compile(lambda x: x.sum())(X).backward(),
     "hooks in a loop": traced(lambda x: kz.scan(lambda c, r: (r.register_hook(print), r), x[0], x)),
+    "backward in a loop": traced(lambda x: kz.vmap(lambda r: r.sum().backward())(x)),
     "dtype of parameters": lambda: (used(kz.tensor(X)).numpy(), used.to(kz.float64)),
     "pickle": lambda: __import__("pickle").dumps(kz.zeros(2)),
     "settings of an optimiser": lambda: setattr(kz.optim.SGD(used.parameters(), lr=1), "momentum", 0.9),

@@ -198,7 +198,7 @@ def test_a_hook_in_a_loop_is_an_error():
         row.register_hook(print)
         return carry + row, row
 
-    with pytest.raises(kz.UserError, match="^gradients in the body of a loop have no hooks"):
+    with pytest.raises(kz.UserError, match="^gradients in the body of a loop or vmap have no hooks"):
         kz.compile(lambda x: kz.scan(body, x[0] * 0, x)[0])(X)
 
 

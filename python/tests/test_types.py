@@ -78,6 +78,7 @@ ANY_RESULTS = {  # functions whose result type the user's function or values det
     "karez.compiled_function.Compiled.__call__",
     "karez.data.batches.Batches.at",
     "karez.dlpack.dlpack",
+    "karez.function_gradients.jvp",
     "karez.nn.functional_call.functional_call",
     "karez.nn.module.Module.__call__",
     "karez.nn.module.Module.forward",

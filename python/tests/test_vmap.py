@@ -199,6 +199,7 @@ def test_wrong_arguments_are_errors():
         (lambda: kz.vmap(lambda a: a, out_dims=3)(x), "out_dims has dimension 3"),
         (lambda: kz.vmap(lambda a: a, out_dims=None)(x), "out_dims is None for a result that depends"),
         (lambda: kz.vmap(lambda a: 3)(x), "must return tensors"),
+        (lambda: kz.vmap(lambda a: (a.sum().backward(), a)[1])(x), "gradients cannot be added to those of parameters"),
         (lambda: kz.vmap(lambda: 3)(), "at least one positional argument"),
         (lambda: kz.vmap(lambda a: a, chunk_size=0), "chunk_size must be None or at least 1, got 0"),
     ]:

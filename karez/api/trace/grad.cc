@@ -3,10 +3,10 @@
 #include <utility>
 #include <vector>
 
+#include "karez/api/function_transforms.h"
 #include "karez/api/functions.h"
 #include "karez/api/namespace.h"
 #include "karez/api/trace/trace.h"
-#include "karez/api/vector_jacobian.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/gradient.h"
 

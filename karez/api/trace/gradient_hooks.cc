@@ -15,7 +15,7 @@ bool has_value(const Tensor& tensor) { return tensor.id.valid() || tensor.lazy !
 
 // In the body of a loop the gradients of the outer program do not reach the hook.
 void require_no_loop(const Trace& t) {
-  require(!t.is_in_region(), "gradients in the body of a loop have no hooks, so modules with backward hooks, ",
+  require(!t.is_in_region(), "gradients in the body of a loop or vmap have no hooks, so modules with backward hooks, ",
           "custom functions and register_hook cannot be used there; move the call out of the loop, or remove the hook "
           "(see 'hooks in a loop' in docs/from-pytorch.md)");
 }

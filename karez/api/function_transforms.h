@@ -1,4 +1,5 @@
-// vmap: a function of one element, computed for all elements of a batch at once.
+// Functions of functions: vmap, which computes a function of one element for all elements of a batch at once, and
+// vector_jacobian, from which vjp and jvp are made.
 #pragma once
 
 #include <cstdint>
@@ -6,14 +7,17 @@
 #include <vector>
 
 #include "karez/api/functions.h"
-#include "karez/ops/vmap.h"
 
 namespace karez {
 
+// Random numbers in the body: an error, or the same or different ones for the elements of the batch.
+enum class MappedRandomness { error, same, different };
+
 using VmapBody = std::function<std::vector<Tensor>(const std::vector<Tensor>&)>;
 
+// How the elements of a batch are computed.
 struct VmapOptions {
-  ops::Randomness randomness = ops::Randomness::error;
+  MappedRandomness randomness = MappedRandomness::error;
   std::int64_t chunk_size = 0;  // the number of elements that are computed at once; 0 means all
 };
 
@@ -37,5 +41,11 @@ MappedResults vmap(const VmapBody& body, const std::vector<MappedOperand>& xs, V
 
 // Whether a program, or the body of a scan or vmap outside of compiled functions, is being traced.
 bool in_trace();
+
+// In a program that is being traced, returns the gradients of the sum of outputs[i] * seeds[i] with respect to tensors.
+// Each seed has the type of its output. The gradients depend on the seeds, so they can be differentiated with respect
+// to them, but nothing is added if a seed depends on `wrt`. The loss scale does not apply.
+std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std::vector<Term>& seeds,
+                                    const std::vector<Tensor>& wrt, const std::vector<TensorHook>& hooks = {});
 
 }  // namespace karez

@@ -1,11 +1,12 @@
 // Implements vmap: traces the body as a region, and adds its nodes with the dimension of the batch.
-#include "karez/api/vmap.h"
+#include "karez/api/function_transforms.h"
 
 #include <algorithm>
 #include <numeric>
 
 #include "karez/api/namespace.h"
 #include "karez/api/trace/trace.h"
+#include "karez/ops/vmap.h"
 
 namespace karez {
 namespace {
@@ -40,6 +41,15 @@ ValueId rows_of(Trace& t, ValueId x, std::int64_t begin, std::int64_t size) {
   return build::slice(t.builder, x, first, shape);
 }
 
+ops::Randomness randomness_of(const VmapOptions& options) {
+  switch (options.randomness) {
+    case MappedRandomness::error: return ops::Randomness::error;
+    case MappedRandomness::same: return ops::Randomness::same;
+    case MappedRandomness::different: return ops::Randomness::different;
+  }
+  fail("vmap: an unknown randomness");
+}
+
 }  // namespace
 
 bool in_trace() { return Trace::open() != nullptr; }
@@ -65,7 +75,7 @@ MappedResults vmap(const VmapBody& body, const std::vector<MappedOperand>& xs, V
     std::vector<std::vector<ValueId>> parts(region.graph.outputs.size());
     std::vector<bool> is_mapped(parts.size());
     for (std::int64_t begin = 0; begin == 0 || begin < total; begin += step) {
-      const MappedBatch batch{std::min(step, total - begin), begin, total, options.randomness};
+      const MappedBatch batch{std::min(step, total - begin), begin, total, randomness_of(options)};
       std::vector<MappedValue> arguments;
       for (ValueId id : batches) arguments.push_back({rows_of(t, id, begin, batch.size), true});
       for (ValueId id : region.captured) arguments.push_back({id, false});
