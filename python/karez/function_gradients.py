@@ -10,7 +10,7 @@ from typing import Any, Callable, Union
 
 import numpy
 
-from . import _core, grad_mode, recording, tree_util
+from . import _core, grad_mode, tree_util
 from .creation import zeros
 from .errors import ShapeError, TypeError, UserError
 from .type_aliases import Tensor
@@ -56,9 +56,7 @@ class Inputs:
             if not pairs:
                 return [zeros(*copy.shape, dtype=copy.dtype) for copy in self.copies]
             given = [seed for _, seed in pairs]
-            found: list[Tensor] = _core.vector_jacobian(
-                [output for output, _ in pairs], given, self.copies, recording.gradient_hooks()
-            )
+            found: list[Tensor] = _core.vector_jacobian([output for output, _ in pairs], given, self.copies)
             return found
         pairs = [(output, seed) for output, seed in pairs if _core.requires_gradient(output)]
         if not pairs:

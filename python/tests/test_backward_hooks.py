@@ -258,7 +258,7 @@ def test_a_call_whose_gradients_cannot_be_replaced_is_an_error():
     net = Scale(2)
     handle = net.register_full_backward_hook(lambda module, gi, go: None)
     loop = kz.compile(lambda x: kz.scan(lambda carry, row: (net(carry) + row, row), x[0] * 0, x)[0])
-    with pytest.raises(kz.UserError, match="^gradients in the body of a loop or vmap have no hooks, so modules with backward"):
+    with pytest.raises(kz.UserError, match="^gradients in the body of a loop or vmap have no hooks, so modules with"):
         loop(X)
     handle.remove()
     np.testing.assert_allclose(loop(X).numpy(), 2 * X[0] + X[1])

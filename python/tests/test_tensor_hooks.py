@@ -241,3 +241,44 @@ def test_gradients_of_gradients_call_hooks_again():
     at_y = 4 * (3 * (2 * X) ** 2) * 6 * (2 * X)
     np.testing.assert_allclose(second.numpy(), 2 * at_y**2, rtol=1e-4)
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize("kind", ["module", "leaf", "tensor", "result"])
+@pytest.mark.parametrize("is_read", [False, True])
+def test_gradients_of_gradients_outside_equal_those_in_compiled_functions(kind, is_read):
+    net = nn.Linear(3, 2)
+    if kind == "module":
+        net.register_full_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 1.5,))
+
+    def loss_of(x):
+        scaled = x * 2
+        hidden = net(scaled).sin()
+        hooked = {"leaf": x, "tensor": scaled, "result": hidden}.get(kind)
+        if hooked is not None:
+            hooked.register_hook(lambda gradient: gradient * gradient)
+        return (hidden * hidden).sum()
+
+    def compiled(x):
+        first = kz.grad(loss_of(x), [x])[0]
+        return first, kz.grad((first * first).sum(), [x])[0]
+
+    expected = [value.numpy() for value in kz.compile(compiled)(X)]
+    x = leaf()
+    loss = loss_of(x)
+    if is_read:
+        loss.item()
+    (first,) = kz.autograd.grad(loss, x, create_graph=True)
+    if is_read:
+        first.detach().numpy()
+    (second,) = kz.autograd.grad((first * first).sum(), x)
+    np.testing.assert_allclose(first.detach().numpy(), expected[0], rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(second.numpy(), expected[1], rtol=1e-4, atol=1e-5)
+
+
+def test_hooks_are_called_in_the_reverse_order_of_the_computation():
+    x, calls = leaf(), []
+    values = [x * i for i in range(1, 5)]
+    for number, value in enumerate(values):
+        value.register_hook(lambda gradient, number=number: calls.append(number))
+    (values[2] + values[0] + values[3] + values[1]).sum().backward()
+    assert calls == [3, 2, 1, 0]
