@@ -106,6 +106,22 @@ def test_gradients_of_each_element_with_respect_to_parameters():
     np.testing.assert_allclose(found, expected, 1e-4, 1e-5)
 
 
+def test_scaled_losses_do_not_scale_the_gradients_of_each_element():
+    net = kz.nn.Linear(4, 3)
+    opt = kz.optim.SGD(net.parameters(), lr=0.1)
+
+    @kz.compile(amp="f16")
+    def step(x):
+        gradients = kz.vmap(lambda a: kz.grad((net(a) ** 2).sum(), net.parameters()))(x)
+        opt.step([gradient.mean(0) for gradient in gradients])
+        return gradients[0]
+
+    x = kz.tensor(X)
+    before, expected = net.weight.numpy().copy(), 2 * net(x).numpy()[:, :, None] * X[:, None, :]
+    np.testing.assert_allclose(step(x).numpy(), expected, 2e-2, 1e-2)
+    np.testing.assert_allclose(net.weight.numpy(), before - 0.1 * expected.mean(0), 1e-2, 2e-3)
+
+
 def test_gradients_flow_from_a_mapped_function_to_leaves_outside():
     w = kz.tensor(W, requires_grad=True)
     kz.vmap(lambda a: (a @ w).sum())(kz.tensor(X)).sum().backward()
