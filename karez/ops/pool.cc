@@ -60,23 +60,29 @@ OpDef max_pool() {
       }};
 }
 
-// The elements of x [n, c, h, w] at the positions that max_pool returned. Position i of the window (p, q) is element
-// i + i / width * (w - width) of x after the first element of the window.
+// The elements of x [n, c, h, w] at the positions that max_pool returned; 0 for a position in the padding.
 ValueId elements_at(Builder& b, ValueId x, ValueId index, const build::PoolOptions& o) {
   const Shape from = b.type(x).shape, to = b.type(index).shape;
-  const auto scaled = [&](ValueId value, std::int64_t factor) {
-    return build::mul(b, value, build::full_like(b, value, static_cast<double>(factor)));
+  const std::int64_t height = from[2], width = from[3];
+  const auto number = [&](std::int64_t value) { return build::full_like(b, index, static_cast<double>(value)); };
+  const auto scaled = [&](ValueId value, std::int64_t factor) { return build::mul(b, value, number(factor)); };
+  // The position of an element along one axis, of which the window has `within`.
+  const auto position = [&](std::size_t axis, ValueId within) {
+    const ValueId window = build::iota(b, {DType::i32, to}, static_cast<int>(axis) + 2);
+    const ValueId begin = scaled(window, o.stride[axis]), padding = number(o.padding[axis]);
+    return build::sub(b, build::add(b, begin, within), padding);
   };
-  const ValueId rows = build::iota(b, {DType::i32, to}, 2), columns = build::iota(b, {DType::i32, to}, 3);
-  const ValueId first_rows = scaled(rows, o.stride[0] * from[3]), first_columns = scaled(columns, o.stride[1]);
-  const ValueId begin = build::full_like(b, index, static_cast<double>(-o.padding[0] * from[3] - o.padding[1]));
-  const ValueId width = build::full_like(b, index, static_cast<double>(o.kernel[1]));
-  const ValueId skipped = scaled(build::div(b, index, width), from[3] - o.kernel[1]);
-  ValueId element = build::add(b, build::add(b, first_rows, first_columns), begin);
-  element = build::add(b, build::add(b, element, index), skipped);
+  const ValueId in_row = build::div(b, index, number(o.kernel[1]));
+  const ValueId row = position(0, in_row), column = position(1, build::sub(b, index, scaled(in_row, o.kernel[1])));
+  const ValueId operands[] = {row, column};
+  const ValueId is_inside =
+      build::pointwise(b, cat("x0 >= 0 && x0 < ", height, " && x1 >= 0 && x1 < ", width), operands);
+  const ValueId first = number(0);
+  ValueId element = build::select(b, is_inside, build::add(b, scaled(row, width), column), first);
   element = build::reshape(b, element, {to[0], to[1], to[2] * to[3]});
-  const ValueId flat = build::reshape(b, x, {from[0], from[1], from[2] * from[3]});
-  return build::reshape(b, build::take_along(b, flat, element, 2), to);
+  const ValueId flat = build::reshape(b, x, {from[0], from[1], height * width});
+  const ValueId taken = build::reshape(b, build::take_along(b, flat, element, 2), to);
+  return build::select(b, is_inside, taken, build::full_like(b, taken, 0));
 }
 
 OpDef max_pool_grad() {

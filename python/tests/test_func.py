@@ -127,6 +127,19 @@ def test_derivatives_of_max_pooling_take_the_element_of_each_window(kernel, stri
         assert_close(second, difference, 1e-4)
 
 
+def test_the_gradient_of_a_pooling_gradient_is_its_transpose_also_in_the_padding():
+    attrs = {"kernel": [3, 2], "stride": [2, 1], "padding": [1, 1], "shape": [2, 3, 6, 5]}
+    index = kz.tensor(RNG.integers(0, 6, (2, 3, 3, 6)).astype(np.int32))
+    x, t = (kz.tensor(RNG.standard_normal((2, 3, 3, 6))) for _ in range(2))
+    g = kz.tensor(RNG.standard_normal((2, 3, 6, 5)))
+
+    def spread(a, index):
+        return kz._core.call_op("max_pool_grad", [a, index], attrs)
+
+    for gradient in outside_and_inside(kz.func.grad(lambda a, index, g: (spread(a, index) * g).sum()), x, index, g):
+        np.testing.assert_allclose((gradient * t).sum().item(), (spread(t, index) * g).sum().item(), 1e-9)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 def test_jvp_in_every_float_dtype(dtype):
     x = kz.tensor(np.array([0.5, 2.0], np.float32)).to(dtype)
