@@ -38,6 +38,7 @@ from .rounding import *
 from .manipulation import *
 from .products import *
 from .reductions import *
+from .selection import *
 from .random import *
 from .scan import scan as scan
 from .dlpack import from_dlpack as from_dlpack

@@ -24,6 +24,7 @@ from . import (
     products,
     reductions,
     rounding,
+    selection,
     sorting,
     tensor_hooks,
     writes,
@@ -190,6 +191,9 @@ def _view(self: Tensor, *shape: Any) -> Tensor:
     return functions.reshape(self, _sizes(shape))
 
 
+NOT_METHODS = ("eye", "hstack", "vstack", "searchsorted", "where")
+
+
 def _methods() -> Any:
     f = functions
     methods = {
@@ -201,8 +205,8 @@ def _methods() -> Any:
         ).split()
     }
     methods |= {name: getattr(sorting, name) for name in ("argmax", "argmin", "argsort", "max", "min", "sort", "topk")}
-    for module in (pointwise_functions, pointwise, rounding, manipulation, products, reductions):
-        methods |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
+    for module in (pointwise_functions, pointwise, rounding, manipulation, products, reductions, selection):
+        methods |= {name: getattr(module, name) for name in module.__all__ if name not in NOT_METHODS}
     return methods | {
         "numpy": numpy_of,
         "item": item,
@@ -213,6 +217,7 @@ def _methods() -> Any:
         "type": devices.type_,
         "cpu": devices.cpu,
         "cuda": devices.cuda,
+        "where": lambda self, condition, other: selection.where(condition, self, other),
         "transpose": f.swapaxes,
         "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
         "detach": _core.detached,
@@ -332,6 +337,7 @@ _docs = {
     "bool": "Whether each element is nonzero.",
     "contiguous": "The tensor itself, or a copy of it if it is a view whose elements are not in row-major order.",
     "is_contiguous": "Whether the elements of a view are those of its base in row-major order, without gaps.",
+    "where": "The elements where the condition is true, and those of other elsewhere.",
     "dim": "The number of dimensions.",
     "numel": "The number of elements.",
     "size": "The shape, or the size along a dimension.",

@@ -39,6 +39,8 @@ RANDOM = {
     "nn.functional.dropout",
     "nn.functional.dropout2d",
 }
+# functions that test_selection.py compares with PyTorch, since most of them are not allowed in compiled functions
+SELECTIONS = set(kz.selection.__all__) - {"where"}
 METHODS = {
     "transpose": "transpose",
     "reshape": "reshape",
@@ -113,7 +115,7 @@ def karez_function(name):
     """The function of Karez with the name of an op, or None if Karez has no such function."""
     if name in ADAPTED:
         return ADAPTED[name]
-    if name in RANDOM:
+    if name in RANDOM | SELECTIONS:
         return None
     if name in METHODS:
         return getattr(kz.Tensor, METHODS[name])
