@@ -4,7 +4,7 @@ values, so these functions read their input and work outside of compiled functio
 from __future__ import annotations
 
 import math
-from typing import Any, Callable, NoReturn, Optional, Union
+from typing import Any, Callable, NoReturn, Optional, Union, overload
 
 import numpy
 
@@ -66,7 +66,8 @@ def nonzero(input: Operand, *, as_tuple: bool = False) -> Union[Tensor, tuple[Te
 
 def argwhere(input: Operand) -> Tensor:
     """The indices of the nonzero elements, one row for each."""
-    indices: Any = nonzero(input)
+    indices = nonzero(input)
+    assert isinstance(indices, Tensor)
     return indices
 
 
@@ -92,11 +93,18 @@ def nonzero_static(input: Operand, *, size: int, fill_value: int = -1) -> Tensor
     return select_where(is_found, _core.cat(columns, 1), fill_value)
 
 
-def where(condition: Operand, input: Any = None, other: Any = None) -> Any:
+@overload
+def where(condition: Operand) -> tuple[Tensor, ...]: ...
+@overload
+def where(condition: Operand, input: Operand, other: Operand) -> Tensor: ...
+def where(
+    condition: Operand, input: Optional[Operand] = None, other: Optional[Operand] = None
+) -> Union[Tensor, tuple[Tensor, ...]]:
     """Elements of input where the condition is true, and of other elsewhere. With the condition alone: the indices of
     its nonzero elements, as nonzero(condition, as_tuple=True)."""
     if input is None and other is None:
-        return nonzero(condition, as_tuple=True)
+        indices: Any = nonzero(condition, as_tuple=True)
+        return tuple(indices)
     if input is None or other is None:
         raise TypeError(f"where: input and other must be given together{_at()}")
     return _core.where(condition, input, other)
@@ -185,7 +193,9 @@ def unique_consecutive(
     input: Operand, return_inverse: bool = False, return_counts: bool = False, dim: Optional[int] = None
 ) -> Union[Tensor, tuple[Tensor, ...]]:
     """The first element of each run of equal elements, or the first of equal consecutive slices along a dimension."""
-    out: Any = _unique("unique_consecutive", input, return_inverse, return_counts, dim, False)
+    out: Union[Tensor, tuple[Tensor, ...]] = _unique(
+        "unique_consecutive", input, return_inverse, return_counts, dim, False
+    )
     return out
 
 
