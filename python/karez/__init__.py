@@ -51,7 +51,8 @@ from .functions import (
     sum as sum,
 )  # names of Python's builtins, which * does not import
 from .sorting import max as max, min as min
-from .tensor import Tensor as Tensor, tensor as tensor
+from .ported_members import *
+from .tensor import Tensor as Tensor, as_tensor as as_tensor, tensor as tensor
 from .parts import Part as Part, from_parts as from_parts
 from .profile import profile as profile
 from .layouts import B as B, P as P, S as S
