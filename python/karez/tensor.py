@@ -374,4 +374,7 @@ for _name, _method in members.items():
             _method = property(_method.fget, doc=_docs[_name])
         else:
             _method.__doc__ = _docs[_name]
+    if getattr(_method, "__name__", "") == "<lambda>":  # errors of Python quote the name
+        _method.__name__ = _name
+        _method.__qualname__ = f"Tensor.{_name}"
     setattr(Tensor, _name, _method)

@@ -40,3 +40,10 @@ def test_sizes_are_those_of_pytorch():
     x = kz.empty(2, 3)
     assert x.shape == (2, 3) and x.nelement() == 6 and x.pin_memory() is x and not x.is_pinned()
     assert kz.compile(lambda x: x.new_ones(3) + x.type_as(x))(np.ones(3, np.float32)).tolist() == [2, 2, 2]
+
+
+def test_an_error_of_a_wrong_number_of_arguments_names_the_method():
+    with pytest.raises(TypeError, match=r"Tensor.float\(\) takes 1 positional argument but 2 were given"):
+        kz.zeros(1).float("x")
+    for name in dir(kz.Tensor):
+        assert "<lambda>" not in getattr(getattr(kz.Tensor, name), "__qualname__", ""), name
