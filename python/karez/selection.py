@@ -11,6 +11,7 @@ import numpy
 from . import _core
 from .dimensions import _normalised_dim
 from .dtypes import bool_, float32, float64, int32, int64
+from .differences import see_difference
 from .errors import ShapeError, TypeError, UserError
 from .functions import broadcast_to, reshape, where as select_where
 from .indexing import getitem
@@ -40,7 +41,7 @@ __all__ = [
 def _fail_in_trace(function: str, advice: str) -> NoReturn:
     raise UserError(
         f"{function} is not available in a compiled function, since the shape of the result would depend on values; "
-        f"{advice}{_at()}"
+        f"{advice}{see_difference('shapes that depend on values')}{_at()}"
     )
 
 
