@@ -9,9 +9,9 @@ from typing import Any, Callable, NoReturn, Optional, Union, overload
 import numpy
 
 from . import _core
+from .differences import see_difference
 from .dimensions import _normalised_dim
 from .dtypes import bool_, float32, float64, int32, int64
-from .differences import see_difference
 from .errors import ShapeError, TypeError, UserError
 from .functions import broadcast_to, reshape, where as select_where
 from .indexing import getitem
