@@ -46,6 +46,6 @@ bool in_trace();
 // Each seed has the type of its output. The gradients depend on the seeds, so they can be differentiated with respect
 // to them, but nothing is added if a seed depends on `wrt`. The loss scale does not apply.
 std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std::vector<Term>& seeds,
-                                    const std::vector<Tensor>& wrt, const std::vector<TensorHook>& hooks = {});
+                                    const std::vector<Tensor>& wrt);
 
 }  // namespace karez

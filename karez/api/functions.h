@@ -222,9 +222,6 @@ std::vector<Parameter> parameters_of(Term value);
 std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters);
 std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors);
 
-// A function that sees the gradient of a tensor. It returns another one of the same type, which replaces it, or an
-// uninitialised tensor.
-using TensorHook = std::function<Tensor(const Tensor& gradient)>;
 // Refers to a registered TensorHook.
 class HookHandle {
  public:
@@ -246,21 +243,9 @@ HookHandle register_hook(const Tensor& tensor, TensorHook hook, SourceLine where
 // the loss depends on the results. No gradient flows through `forward` itself. The inputs that have gradients must be
 // float tensors, as must the results.
 using CustomForward = std::function<std::vector<Tensor>(const std::vector<Tensor>& inputs)>;
-using CustomBackward =
-    std::function<std::vector<Tensor>(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients)>;
 std::vector<Tensor> custom_function(const std::vector<Term>& inputs, const CustomForward& forward,
                                     CustomBackward backward, SourceLine where = SourceLine::current());
 
-// Functions that see and replace gradients at the inputs and outputs of a part of a program, such as a module. Each
-// returns gradients of the same types; a tensor without a value is a zero.
-struct ModuleHook {
-  std::vector<Tensor> inputs;  // copies that adjacent_copies returned, which the part reads
-  std::function<std::vector<Tensor>(const std::vector<Tensor>& gradients)> replace_inputs;
-  CustomBackward replace_outputs;
-  // If this list is not empty, replace_outputs returns the gradients of these tensors instead of those of the outputs,
-  // and gets an uninitialised tensor for an output on which the loss does not depend.
-  std::vector<Tensor> operands = {};
-};
 // Returns copies of values.
 std::vector<Tensor> adjacent_copies(const std::vector<Term>& values);
 // Returns copies of the outputs of the part, for the rest of the program. If a loss depends on them, and these depend

@@ -1,4 +1,4 @@
-// Tensors, and the operands that functions of tensors take.
+// Tensors, the operands that functions of tensors take, and functions of their gradients.
 #pragma once
 
 #include <cstdint>
@@ -131,5 +131,23 @@ Tensor operator<(Term a, Term b);
 Tensor operator<=(Term a, Term b);
 Tensor operator>(Term a, Term b);
 Tensor operator>=(Term a, Term b);
+
+// A function that sees the gradient of a tensor. It returns another one of the same type, which replaces it, or an
+// uninitialised tensor.
+using TensorHook = std::function<Tensor(const Tensor& gradient)>;
+// Gets the results of a function and their gradients, and returns the gradients of its inputs, see custom_function.
+using CustomBackward =
+    std::function<std::vector<Tensor>(const std::vector<Tensor>& outputs, const std::vector<Tensor>& gradients)>;
+
+// Functions that see and replace gradients at the inputs and outputs of a part of a program, such as a module. Each
+// returns gradients of the same types; a tensor without a value is a zero.
+struct ModuleHook {
+  std::vector<Tensor> inputs;  // copies that adjacent_copies returned, which the part reads
+  std::function<std::vector<Tensor>(const std::vector<Tensor>& gradients)> replace_inputs;
+  CustomBackward replace_outputs;
+  // If this list is not empty, replace_outputs returns the gradients of these tensors instead of those of the outputs,
+  // and gets an uninitialised tensor for an output on which the loss does not depend.
+  std::vector<Tensor> operands = {};
+};
 
 }  // namespace karez

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "karez/api/trace/expression_program.h"
-
 namespace karez {
 
 struct ExpressionPlan;  // a function that runs programs of one structure, see expression_plans.h
@@ -19,7 +17,6 @@ struct ExpressionPlanCache {
     std::string key;  // describes the structure of the program
     std::shared_ptr<ExpressionPlan> plan;
     std::int64_t bytes = 0;  // that the program needs between calls; equal on every rank
-    std::vector<ExpressionProgram::ValueSource> saved = {};  // results for backward, after those of the program
   };
   std::mutex mutex;            // held while a program is assembled and called
   std::vector<Entry> entries;  // the most recently used last

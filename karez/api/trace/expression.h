@@ -15,7 +15,6 @@
 #include "karez/api/argument.h"
 #include "karez/api/array.h"
 #include "karez/api/device_mesh.h"
-#include "karez/api/functions.h"
 #include "karez/api/trace/trace.h"
 
 namespace karez {

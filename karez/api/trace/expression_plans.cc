@@ -182,16 +182,16 @@ ExpressionPlanCache::Entry& find_plan(ExpressionPlanCache& cache, const DeviceMe
   const DeviceMesh unowned{std::shared_ptr<WorldState>(std::shared_ptr<void>(), mesh.world.get()), mesh.mesh};
   ++cache.compiled;
   Function function(unowned, -1, std::move(body), {.name = "expression", .keep = 1}, where);
-  auto plan = std::make_shared<ExpressionPlan>(ExpressionPlan{std::move(function), std::move(current_program)});
+  auto plan = std::make_shared<ExpressionPlan>(ExpressionPlan{std::move(function), std::move(current_program), {}});
   entries.push_back({std::move(key), std::move(plan), bytes});
-  if (!records.empty()) entries.back().saved = values_for_backward(program, mesh);
+  if (!records.empty()) entries.back().plan->saved = values_for_backward(program, mesh);
   return entries.back();
 }
 
 void call(ExpressionPlanCache& cache, const DeviceMesh& mesh, ExpressionProgram program, const SourceLine& where) {
   ExpressionPlanCache::Entry& entry = find_plan(cache, mesh, program, where);
   const std::shared_ptr<ExpressionPlan> plan = entry.plan;
-  const std::vector<SavedValue> saved = add_saved(entry.saved, program);
+  const std::vector<SavedValue> saved = add_saved(plan->saved, program);
   *plan->program = &program;
   try {
     const Future future = plan->function.call(make_arguments(program));

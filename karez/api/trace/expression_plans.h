@@ -3,18 +3,18 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "karez/api/compile.h"
-#include "karez/api/trace/expression.h"
+#include "karez/api/trace/expression_program.h"
 
 namespace karez {
-
-struct ExpressionProgram;
 
 // A function that runs all programs of one structure.
 struct ExpressionPlan {
   Function function;
-  std::shared_ptr<const ExpressionProgram*> program;  // during a call: the program to trace
+  std::shared_ptr<const ExpressionProgram*> program;       // during a call: the program to trace
+  std::vector<ExpressionProgram::ValueSource> saved = {};  // results for backward, after those of the program
 };
 
 // Returns whether the planner chooses the value's layout, which is then known only after the computation. This is the
