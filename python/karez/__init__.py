@@ -38,7 +38,6 @@ from .rounding import *
 from .manipulation import *
 from .products import *
 from .reductions import *
-from .selection import *
 from .random import *
 from .scan import scan as scan
 from .dlpack import from_dlpack as from_dlpack
@@ -51,8 +50,7 @@ from .functions import (
     sum as sum,
 )  # names of Python's builtins, which * does not import
 from .sorting import max as max, min as min
-from .ported_members import *
-from .tensor import Tensor as Tensor, as_tensor as as_tensor, tensor as tensor
+from .tensor import Tensor as Tensor, tensor as tensor
 from .parts import Part as Part, from_parts as from_parts
 from .profile import profile as profile
 from .layouts import B as B, P as P, S as S

@@ -27,7 +27,7 @@ from ._core import (
     rotary,
     tracing,
     update,
-    where as where,
+    where,
 )
 from .creation import full_like, zeros
 from .dimensions import _normalised_dim
@@ -340,5 +340,6 @@ __all__ = [
     "unsqueeze",
     "update",
     "var",
+    "where",
 ]
 __all__ += pointwise_functions.__all__

@@ -110,8 +110,7 @@ def without_masks(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, tuple
     if is_traced_mask(entries):
         raise TypeError(
             "an index in a compiled function must not be a mask, since the shape of the result would depend on values; "
-            "kz.where(mask, x, 0) keeps the shape, and x.nonzero_static(size=n) gives n indices"
-            f"{see_difference('masks in a compiled function')}{_at()}"
+            f"kz.where(mask, x, 0) keeps the shape{see_difference('masks in a compiled function')}{_at()}"
         )
     out: list[Any] = []
     count = builtins.sum(

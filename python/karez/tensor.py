@@ -21,11 +21,9 @@ from . import (
     parts,
     pointwise,
     pointwise_functions,
-    ported_members,
     products,
     reductions,
     rounding,
-    selection,
     sorting,
     tensor_hooks,
     writes,
@@ -55,20 +53,6 @@ def tensor(
     devices.check_device("tensor", device)
     out = creation.place_on_mesh(_tensor(data, None if dtype is None else dtype_of("tensor", dtype)), mesh, layout)
     return autograd.requires_grad_(out) if requires_grad else out
-
-
-def as_tensor(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """The tensor itself, if data is one, converted to the dtype; otherwise kz.tensor(data, dtype), which copies the
-    elements."""
-    if not isinstance(data, Tensor):
-        return tensor(data, dtype, device=device)
-    devices.check_device("as_tensor", device)
-    return data if dtype is None else _to(data, dtype_of("as_tensor", dtype))
-
-
-def _new_tensor(self: Tensor, data: Any, dtype: Any = None, device: Any = None) -> Tensor:
-    """A tensor made from numbers or a NumPy array, by default with the dtype of this tensor."""
-    return tensor(data, dtype or self.dtype, device=device)
 
 
 def _tensor(data: Any, dtype: Optional[DType]) -> Tensor:
@@ -206,9 +190,6 @@ def _view(self: Tensor, *shape: Any) -> Tensor:
     return functions.reshape(self, _sizes(shape))
 
 
-NOT_METHODS = ("eye", "hstack", "vstack", "searchsorted", "where")
-
-
 def _methods() -> Any:
     f = functions
     methods = {
@@ -220,49 +201,40 @@ def _methods() -> Any:
         ).split()
     }
     methods |= {name: getattr(sorting, name) for name in ("argmax", "argmin", "argsort", "max", "min", "sort", "topk")}
-    for module in (pointwise_functions, pointwise, rounding, manipulation, products, reductions, selection):
-        methods |= {name: getattr(module, name) for name in module.__all__ if name not in NOT_METHODS}
-    return (
-        methods
-        | ported_members.METHODS
-        | {
-            "new_tensor": _new_tensor,
-            "numpy": numpy_of,
-            "item": item,
-            "tolist": _tolist,
-            "reshape": _view,
-            "view": _view,
-            "to": devices.to,
-            "type": devices.type_,
-            "cpu": devices.cpu,
-            "cuda": devices.cuda,
-            "where": lambda self, condition, other: selection.where(condition, self, other),
-            "transpose": f.swapaxes,
-            "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
-            "detach": _core.detached,
-            "expand": lambda self, *size: f.broadcast_to(
-                self,
-                [
-                    s if n == -1 else n
-                    for n, s in zip(_sizes(size), (*[1] * (len(_sizes(size)) - self.ndim), *self.shape))
-                ],
-            ),
-            "float": lambda self: _to(self, float32),
-            "half": lambda self: _to(self, float16),
-            "bfloat16": lambda self: _to(self, bfloat16),
-            "double": lambda self: _to(self, float64),
-            "int": lambda self: _to(self, int32),
-            "long": lambda self: _to(self, int64),
-            "bool": lambda self: _to(self, bool_),
-            "contiguous": lambda self: self if _core.is_contiguous(self) else functions.clone(self),
-            "is_contiguous": lambda self: _core.is_contiguous(self),
-            "clone": functions.clone,
-            "dim": lambda self: self.ndim,
-            "numel": lambda self: self.size(None),
-            "backward": gradients.backward,
-            "size": _size,
-        }
-    )
+    for module in (pointwise_functions, pointwise, rounding, manipulation, products, reductions):
+        methods |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
+    return methods | {
+        "numpy": numpy_of,
+        "item": item,
+        "tolist": _tolist,
+        "reshape": _view,
+        "view": _view,
+        "to": devices.to,
+        "type": devices.type_,
+        "cpu": devices.cpu,
+        "cuda": devices.cuda,
+        "transpose": f.swapaxes,
+        "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
+        "detach": _core.detached,
+        "expand": lambda self, *size: f.broadcast_to(
+            self,
+            [s if n == -1 else n for n, s in zip(_sizes(size), (*[1] * (len(_sizes(size)) - self.ndim), *self.shape))],
+        ),
+        "float": lambda self: _to(self, float32),
+        "half": lambda self: _to(self, float16),
+        "bfloat16": lambda self: _to(self, bfloat16),
+        "double": lambda self: _to(self, float64),
+        "int": lambda self: _to(self, int32),
+        "long": lambda self: _to(self, int64),
+        "bool": lambda self: _to(self, bool_),
+        "contiguous": lambda self: self if _core.is_contiguous(self) else functions.clone(self),
+        "is_contiguous": lambda self: _core.is_contiguous(self),
+        "clone": functions.clone,
+        "dim": lambda self: self.ndim,
+        "numel": lambda self: self.size(None),
+        "backward": gradients.backward,
+        "size": _size,
+    }
 
 
 def _size(self: Tensor, dim: Optional[int] = -999) -> Union[int, tuple[int, ...]]:
@@ -360,7 +332,6 @@ _docs = {
     "bool": "Whether each element is nonzero.",
     "contiguous": "The tensor itself, or a copy of it if it is a view whose elements are not in row-major order.",
     "is_contiguous": "Whether the elements of a view are those of its base in row-major order, without gaps.",
-    "where": "The elements where the condition is true, and those of other elsewhere.",
     "dim": "The number of dimensions.",
     "numel": "The number of elements.",
     "size": "The shape, or the size along a dimension.",
@@ -374,7 +345,4 @@ for _name, _method in members.items():
             _method = property(_method.fget, doc=_docs[_name])
         else:
             _method.__doc__ = _docs[_name]
-    if getattr(_method, "__name__", "") == "<lambda>":  # errors of Python quote the name
-        _method.__name__ = _name
-        _method.__qualname__ = f"Tensor.{_name}"
     setattr(Tensor, _name, _method)

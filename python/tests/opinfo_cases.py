@@ -39,9 +39,6 @@ RANDOM = {
     "nn.functional.dropout",
     "nn.functional.dropout2d",
 }
-# functions that test_selection.py compares with PyTorch, since most of them are not allowed in compiled functions;
-# the elements of empty tensors are unspecified
-SELECTIONS = set(kz.selection.__all__) - {"where"} | {"empty", "empty_like"}
 METHODS = {
     "transpose": "transpose",
     "reshape": "reshape",
@@ -116,7 +113,7 @@ def karez_function(name):
     """The function of Karez with the name of an op, or None if Karez has no such function."""
     if name in ADAPTED:
         return ADAPTED[name]
-    if name in RANDOM | SELECTIONS:
+    if name in RANDOM:
         return None
     if name in METHODS:
         return getattr(kz.Tensor, METHODS[name])
