@@ -38,6 +38,9 @@ from .rounding import *
 from .manipulation import *
 from .products import *
 from .reductions import *
+from .searching import *
+from .selection import *
+from .unique_values import *
 from .random import *
 from .scan import scan as scan
 from .dlpack import from_dlpack as from_dlpack

@@ -27,7 +27,7 @@ from ._core import (
     rotary,
     tracing,
     update,
-    where,
+    where as where,  # kz.where is another function, which also accepts a condition alone
 )
 from .creation import full_like, zeros
 from .dimensions import _normalised_dim
@@ -340,6 +340,5 @@ __all__ = [
     "unsqueeze",
     "update",
     "var",
-    "where",
 ]
 __all__ += pointwise_functions.__all__

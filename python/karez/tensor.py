@@ -24,8 +24,11 @@ from . import (
     products,
     reductions,
     rounding,
+    searching,
+    selection,
     sorting,
     tensor_hooks,
+    unique_values,
     writes,
 )
 from ._core import Tensor as Tensor
@@ -201,7 +204,16 @@ def _methods() -> Any:
         ).split()
     }
     methods |= {name: getattr(sorting, name) for name in ("argmax", "argmin", "argsort", "max", "min", "sort", "topk")}
-    for module in (pointwise_functions, pointwise, rounding, manipulation, products, reductions):
+    for module in (
+        pointwise_functions,
+        pointwise,
+        rounding,
+        manipulation,
+        products,
+        reductions,
+        selection,
+        unique_values,
+    ):
         methods |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
     return methods | {
         "numpy": numpy_of,
@@ -211,6 +223,8 @@ def _methods() -> Any:
         "view": _view,
         "to": devices.to,
         "type": devices.type_,
+        "where": lambda self, condition, other: f.where(condition, self, other),
+        "histc": searching.histc,
         "cpu": devices.cpu,
         "cuda": devices.cuda,
         "transpose": f.swapaxes,
@@ -334,6 +348,7 @@ _docs = {
     "is_contiguous": "Whether the elements of a view are those of its base in row-major order, without gaps.",
     "dim": "The number of dimensions.",
     "numel": "The number of elements.",
+    "where": "The elements where the condition is true, and those of other elsewhere.",
     "size": "The shape, or the size along a dimension.",
     "ndim": "The number of dimensions.",
     "dtype": "The dtype of the elements.",

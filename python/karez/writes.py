@@ -236,8 +236,8 @@ def methods(functions_by_name: dict[str, Any]) -> dict[str, Any]:
     names = (
         "abs add addcdiv addcmul bitwise_and bitwise_not bitwise_or bitwise_xor ceil clamp clip cos cumsum div eq exp "
         "expm1 floor floor_divide fmod frac ge gt index_add le lerp log log10 log1p log2 logical_and logical_not "
-        "logical_or logical_xor logit lt masked_fill mul nan_to_num ne neg pow relu remainder round rsqrt scatter_add "
-        "sigmoid sign silu sin sinh sqrt square sub tan tanh tril triu trunc cosh erf erfc hypot"
+        "logical_or logical_xor logit lt masked_fill masked_scatter mul nan_to_num ne neg pow relu remainder round "
+        "rsqrt scatter_add sigmoid sign silu sin sinh sqrt square sub tan tanh tril triu trunc cosh erf erfc hypot"
     ).split()
     out: dict[str, Any] = {
         f"{name}_": in_place(functions_by_name[name], f"{name}_") for name in names if name in functions_by_name

@@ -106,6 +106,11 @@ SAMPLES = {  # operands; a function that is not listed takes one array for each 
     "flip": (X, 0),
     "gather": (X, 1, WHOLE),
     "take_along_dim": (X, WHOLE, 1),
+    "bincount": (np.array([1, 3, 1]), np.array([0.5, 2.0, 1.0], np.float32)),
+    "masked_select": (X, FLAGS),
+    "masked_scatter": (X, FLAGS, Y),
+    "searchsorted": (np.sort(X[0]), Y),
+    "bucketize": (X, np.sort(Y[0])),
     "index_add": (X, 0, np.array([1, 1]), Y[:2]),
     "scatter_add": (X, 1, WHOLE, Y),
     "index_select": (X, 0, np.array([2, 1])),
@@ -132,11 +137,21 @@ SAMPLES = {  # operands; a function that is not listed takes one array for each 
     "dist": (X, Y),
     "isclose": (X, Y),
 }
-# These functions have no array operand, take parameters, or work in compiled functions only.
-NO_ARRAY_OPERAND = {"arange", "eye", "full", "ones", "zeros", "tracing", "update", "with_layout"}
+# These functions have no array operand, need keywords, take parameters, or work in compiled functions only.
+NO_ARRAY_OPERAND = {"arange", "eye", "full", "ones", "zeros", "tracing", "update", "with_layout", "nonzero_static"}
 FUNCTIONS = {
     name: getattr(module, name)
-    for module in (kz.functions, kz.pointwise, kz.manipulation, kz.products, kz.reductions, F)
+    for module in (
+        kz.functions,
+        kz.pointwise,
+        kz.manipulation,
+        kz.products,
+        kz.reductions,
+        kz.searching,
+        kz.selection,
+        kz.unique_values,
+        F,
+    )
     for name in module.__all__
 }
 FUNCTIONS = {

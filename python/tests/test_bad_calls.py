@@ -62,6 +62,9 @@ def public():
                     kz.products,
                     kz.reductions,
                     kz.random,
+                    kz.searching,
+                    kz.selection,
+                    kz.unique_values,
                 )
                 for name in module.__all__
             ]
