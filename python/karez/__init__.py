@@ -40,6 +40,7 @@ from .products import *
 from .reductions import *
 from .searching import *
 from .selection import *
+from .storage_functions import *
 from .unique_values import *
 from .random import *
 from .scan import scan as scan
@@ -53,7 +54,7 @@ from .functions import (
     sum as sum,
 )  # names of Python's builtins, which * does not import
 from .sorting import max as max, min as min
-from .tensor import Tensor as Tensor, tensor as tensor
+from .tensor import Tensor as Tensor, as_tensor as as_tensor, tensor as tensor
 from .parts import Part as Part, from_parts as from_parts
 from .profile import profile as profile
 from .layouts import B as B, P as P, S as S

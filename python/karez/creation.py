@@ -19,7 +19,18 @@ from .type_aliases import Tensor
 from .user_line import _at
 from .worlds import Mesh
 
-__all__ = ["arange", "full", "full_like", "ones", "ones_like", "with_layout", "zeros", "zeros_like"]
+__all__ = [
+    "arange",
+    "empty",
+    "empty_like",
+    "full",
+    "full_like",
+    "ones",
+    "ones_like",
+    "with_layout",
+    "zeros",
+    "zeros_like",
+]
 
 
 def place_on_mesh(tensor: Tensor, mesh: Any, layout: Any) -> Tensor:
@@ -73,6 +84,16 @@ def zeros(*size: Any, dtype: Any = float32, device: Any = None, mesh: Any = None
 def ones(*size: Any, dtype: Any = float32, device: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
     """A tensor of ones. mesh= and layout= set its placement."""
     return _filled("ones", _sizes(size), 1, dtype or float32, device, mesh, layout)
+
+
+def empty(*size: Any, dtype: Any = float32, device: Any = None, mesh: Any = None, layout: Any = None) -> Tensor:
+    """A tensor for a program that writes all of its elements; they are zeros. mesh= and layout= set its placement."""
+    return _filled("empty", _sizes(size), 0, dtype or float32, device, mesh, layout)
+
+
+def empty_like(input: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """A tensor of zeros with the shape and dtype of the input; see empty."""
+    return _filled("empty_like", input.shape, 0, dtype or input.dtype, device)
 
 
 def zeros_like(input: Any, dtype: Any = None, *, device: Any = None) -> Tensor:

@@ -27,6 +27,7 @@ from . import (
     searching,
     selection,
     sorting,
+    storage_functions,
     tensor_hooks,
     unique_values,
     writes,
@@ -56,6 +57,15 @@ def tensor(
     devices.check_device("tensor", device)
     out = creation.place_on_mesh(_tensor(data, None if dtype is None else dtype_of("tensor", dtype)), mesh, layout)
     return autograd.requires_grad_(out) if requires_grad else out
+
+
+def as_tensor(data: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
+    """A tensor itself, converted if dtype is another one; anything else becomes a tensor as by kz.tensor, which copies
+    NumPy arrays."""
+    if not isinstance(data, Tensor):
+        return tensor(data, dtype, device=device)
+    devices.check_device("as_tensor", device)
+    return data if dtype is None else devices.to(data, dtype=dtype)
 
 
 def _tensor(data: Any, dtype: Optional[DType]) -> Tensor:
@@ -215,40 +225,47 @@ def _methods() -> Any:
         unique_values,
     ):
         methods |= {name: getattr(module, name) for name in module.__all__ if name not in ("eye", "hstack", "vstack")}
-    return methods | {
-        "numpy": numpy_of,
-        "item": item,
-        "tolist": _tolist,
-        "reshape": _view,
-        "view": _view,
-        "to": devices.to,
-        "type": devices.type_,
-        "where": lambda self, condition, other: f.where(condition, self, other),
-        "histc": searching.histc,
-        "cpu": devices.cpu,
-        "cuda": devices.cuda,
-        "transpose": f.swapaxes,
-        "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
-        "detach": _core.detached,
-        "expand": lambda self, *size: f.broadcast_to(
-            self,
-            [s if n == -1 else n for n, s in zip(_sizes(size), (*[1] * (len(_sizes(size)) - self.ndim), *self.shape))],
-        ),
-        "float": lambda self: _to(self, float32),
-        "half": lambda self: _to(self, float16),
-        "bfloat16": lambda self: _to(self, bfloat16),
-        "double": lambda self: _to(self, float64),
-        "int": lambda self: _to(self, int32),
-        "long": lambda self: _to(self, int64),
-        "bool": lambda self: _to(self, bool_),
-        "contiguous": lambda self: self if _core.is_contiguous(self) else functions.clone(self),
-        "is_contiguous": lambda self: _core.is_contiguous(self),
-        "clone": functions.clone,
-        "dim": lambda self: self.ndim,
-        "numel": lambda self: self.size(None),
-        "backward": gradients.backward,
-        "size": _size,
-    }
+    return (
+        methods
+        | storage_functions.METHODS
+        | {
+            "numpy": numpy_of,
+            "item": item,
+            "tolist": _tolist,
+            "reshape": _view,
+            "view": _view,
+            "to": devices.to,
+            "type": devices.type_,
+            "where": lambda self, condition, other: f.where(condition, self, other),
+            "histc": searching.histc,
+            "cpu": devices.cpu,
+            "cuda": devices.cuda,
+            "transpose": f.swapaxes,
+            "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
+            "detach": _core.detached,
+            "expand": lambda self, *size: f.broadcast_to(
+                self,
+                [
+                    s if n == -1 else n
+                    for n, s in zip(_sizes(size), (*[1] * (len(_sizes(size)) - self.ndim), *self.shape))
+                ],
+            ),
+            "float": lambda self: _to(self, float32),
+            "half": lambda self: _to(self, float16),
+            "bfloat16": lambda self: _to(self, bfloat16),
+            "double": lambda self: _to(self, float64),
+            "int": lambda self: _to(self, int32),
+            "long": lambda self: _to(self, int64),
+            "bool": lambda self: _to(self, bool_),
+            "contiguous": lambda self: self if _core.is_contiguous(self) else functions.clone(self),
+            "is_contiguous": lambda self: _core.is_contiguous(self),
+            "clone": functions.clone,
+            "dim": lambda self: self.ndim,
+            "numel": lambda self: self.size(None),
+            "backward": gradients.backward,
+            "size": _size,
+        }
+    )
 
 
 def _size(self: Tensor, dim: Optional[int] = -999) -> Union[int, tuple[int, ...]]:

@@ -64,6 +64,7 @@ def public():
                     kz.random,
                     kz.searching,
                     kz.selection,
+                    kz.storage_functions,
                     kz.unique_values,
                 )
                 for name in module.__all__
