@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from . import _core
+from .differences import see_difference
 from .errors import TypeError
 from .type_aliases import Operand, Tensor
 from .user_line import _at
@@ -20,7 +21,7 @@ def values_of(function: str, value: Operand, advice: str) -> numpy.ndarray[Any, 
     if value._kind == "traced" or (value._kind == "parameter" and _core.tracing()):
         raise TypeError(
             f"{function} is not available in a compiled function, since the shape of its result would depend on "
-            f"values; {advice}{_at()}"
+            f"values; {advice}{see_difference('shapes that depend on values')}{_at()}"
         )
     array: numpy.ndarray[Any, Any] = (_core.cast(value, "f32") if value._dtype == "bf16" else value).numpy()
     return array

@@ -69,6 +69,7 @@ CASES = {
     "if on a tensor": traced(lambda x: x if x.sum() > 0 else -x),
     "numbers in a compiled function": traced(lambda x: x.sum().item()),
     "masks in a compiled function": traced(lambda x: x[x > 0]),
+    "shapes that depend on values": traced(lambda x: x.nonzero()),
     "tensors from outside": traced(lambda x: x + outside),
     "writes in a compiled function": traced(lambda x: x.add_(1)),
     "constants of a program": write_constant,
