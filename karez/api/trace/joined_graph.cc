@@ -35,6 +35,14 @@ std::shared_ptr<LazyValue> recorded_value(const Expression& expression, ValueId 
   return out;
 }
 
+// A kept value as one that gradients flow through. The kept value itself has no record, because its record owns it.
+std::shared_ptr<LazyValue> with_record(const Expression& expression, ValueId id, const LazyValue& value) {
+  auto out = std::make_shared<LazyValue>(value.type, value.array());
+  if (is_float(value.type.dtype) && expression.passes_gradient(id))
+    out->set_record({expression.shared_from_this(), id});
+  return out;
+}
+
 }  // namespace
 
 JoinedGraph::JoinedGraph(const Expressions& expressions, const BackwardOptions& options, SourceLine where)
@@ -193,6 +201,7 @@ void JoinedGraph::add(const Expression& expression) {
     return read(parameter);
   };
   const ById<ValueId, ValueId> new_ids = write_nodes(scratch_->trace, expression, operands, saved);
+  added_.emplace(&expression, new_ids);
   for (const auto& weak_value : expression.values) {
     const auto value = weak_value.lock();
     if (value == nullptr) continue;
@@ -202,7 +211,8 @@ void JoinedGraph::add(const Expression& expression) {
     values_.emplace_back(value, new_ids[record.id]);
     if (exists(*value)) existing_[new_ids[record.id]] = value;
   }
-  for (const auto& [id, value] : expression.saved_values()) existing_[new_ids[id]] = value;
+  for (const auto& [id, value] : expression.saved_values())
+    existing_[new_ids[id]] = create_graph_ ? with_record(expression, id, *value) : value;
   for (std::size_t v = 0; v < new_ids.size(); ++v)
     if (const ValueId id(v); new_ids[id].valid()) recorded_.try_emplace(new_ids[id], &expression, id);
   if (expression.hook != nullptr) add_hooks(expression, new_ids);
@@ -252,7 +262,12 @@ std::vector<ValueId> JoinedGraph::ids_of(const std::vector<Tensor>& tensors) {
 
 ValueId JoinedGraph::value_of(const std::shared_ptr<LazyValue>& value) {
   const auto [at, is_new] = ids_.emplace(value.get(), ValueId());
-  if (is_new) {
+  if (!is_new) return at->second;
+  const auto record = value->record();
+  if (const auto added = added_.find(record.expression.get()); added != added_.end()) {
+    at->second = added->second[record.id];  // no tensor has the value
+    if (exists(*value)) existing_.try_emplace(at->second, value);
+  } else {
     at->second = build::input(scratch_->trace.builder, cat("operand", ids_.size()), value->type);
     existing_[at->second] = value;
   }

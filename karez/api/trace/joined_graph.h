@@ -59,6 +59,7 @@ class JoinedGraph {
   bool create_graph_, retain_graph_;
   SourceLine where_;
   std::shared_ptr<Expression> scratch_ = std::make_shared<Expression>();
+  std::map<const Expression*, base::ById<ValueId, ValueId>> added_;  // with the ids of their values in the graph
   std::map<const LazyValue*, ValueId> ids_;
   std::vector<std::pair<std::shared_ptr<LazyValue>, ValueId>> values_;  // of the record
   std::map<ValueId, std::pair<const Expression*, ValueId>> recorded_;   // where the values of the record come from
