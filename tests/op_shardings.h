@@ -51,7 +51,7 @@ matmul 254, differentiable
 max 57, differentiable
 max_grad 58, differentiable
 max_pool 57, differentiable
-max_pool_grad 58
+max_pool_grad 58, differentiable
 min 57, differentiable
 min_grad 58, differentiable
 mul 123, differentiable

@@ -60,7 +60,7 @@ OpDef max_pool() {
       }};
 }
 
-// The elements of x [n, c, h, w] at the positions that max_pool returned; 0 for a position in the padding.
+// The elements of x [n, c, h, w] at the positions that max_pool returned; 0 for a position outside of x or the window.
 ValueId elements_at(Builder& b, ValueId x, ValueId index, const build::PoolOptions& o) {
   const Shape from = b.type(x).shape, to = b.type(index).shape;
   const std::int64_t height = from[2], width = from[3];
@@ -74,9 +74,11 @@ ValueId elements_at(Builder& b, ValueId x, ValueId index, const build::PoolOptio
   };
   const ValueId in_row = build::div(b, index, number(o.kernel[1]));
   const ValueId row = position(0, in_row), column = position(1, build::sub(b, index, scaled(in_row, o.kernel[1])));
-  const ValueId operands[] = {row, column};
-  const ValueId is_inside =
-      build::pointwise(b, cat("x0 >= 0 && x0 < ", height, " && x1 >= 0 && x1 < ", width), operands);
+  const ValueId operands[] = {row, column, index};
+  const ValueId is_inside = build::pointwise(
+      b,
+      cat("x0 >= 0 && x0 < ", height, " && x1 >= 0 && x1 < ", width, " && x2 >= 0 && x2 < ", o.kernel[0] * o.kernel[1]),
+      operands);
   const ValueId first = number(0);
   ValueId element = build::select(b, is_inside, build::add(b, scaled(row, width), column), first);
   element = build::reshape(b, element, {to[0], to[1], to[2] * to[3]});

@@ -144,6 +144,21 @@ def test_results_without_gradients():
     assert Several.given == [False, True, True]
 
 
+def test_a_gradient_gets_the_dtype_of_its_argument():
+    class Wide(kz.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x.float() * 2
+
+        @staticmethod
+        def backward(ctx, gradient):
+            return gradient * 2
+
+    x = kz.tensor(X).bfloat16().requires_grad_()
+    Wide.apply(x).sum().backward()
+    assert x.grad.dtype == kz.bfloat16 and x.grad.tolist() == [[2, 2, 2], [2, 2, 2]]
+
+
 def test_zeros_stand_for_missing_gradients():
     class Both(kz.autograd.Function):
         @staticmethod
