@@ -16,7 +16,7 @@ def smallest_cases(dtype):
     found = {}
     for case in CASES:
         size = sum(value.size for value in case.inputs)
-        if case.dtype == dtype and case.inputs and size > 0:
+        if case.dtype == dtype and case.inputs and size > 0 and case.name not in opinfo_cases.OUTSIDE:
             old = found.get(case.name)
             if old is None or size < sum(value.size for value in old.inputs):
                 found[case.name] = case
