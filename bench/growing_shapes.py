@@ -1,6 +1,6 @@
 """How long does text generation outside of compiled functions take? A transformer over characters (4 layers, width 128)
 predicts the next character for texts of 1 to 64 characters, so each length has a plan of its own. Later rounds use the
-plans of the first round. Compares each round with eager PyTorch (torch.no_grad, the faster of one thread and all
+plans of the first round. Compares each round with eager PyTorch (both with no_grad, the faster of one thread and all
 cores); both sides alternate. Plans are not read from the disk.
 
 Target: the first round takes at most 2 times, the others 1.0 times the time of PyTorch. `./dev deps --peers` installs
@@ -97,7 +97,12 @@ def karez_step(threads):
             return self.head(self.norm(h))
 
     net = Gpt()
-    return lambda characters: int(net(np.array(characters, np.int32)[None])[0, -1].argmax())
+
+    def step(characters):
+        with kz.no_grad():
+            return int(net(np.array(characters, np.int32)[None])[0, -1].argmax())
+
+    return step
 
 
 def resident_mb():
