@@ -282,3 +282,20 @@ def test_hooks_are_called_in_the_reverse_order_of_the_computation():
         value.register_hook(lambda gradient, number=number: calls.append(number))
     (values[2] + values[0] + values[3] + values[1]).sum().backward()
     assert calls == [3, 2, 1, 0]
+
+
+def test_a_tensor_before_a_module_with_hooks_may_exist_during_a_gradient_of_a_gradient():
+    net = nn.Linear(3, 2)
+    net.register_full_backward_hook(lambda module, grad_input, grad_output: (grad_input[0] * 1.5,))
+    net(kz.tensor(X)).numpy()  # later calls are not computed at once
+    x = leaf()
+    scaled = x * 2
+    hidden = net(scaled)
+    loss = (hidden * hidden).sum()
+    (first,) = kz.autograd.grad(loss, x, create_graph=True)
+    (first * first).sum().backward()
+    weight = net.weight.detach().numpy()
+    outer = 2 * 1.5 * 2 * weight.T  # first = outer @ hidden, and hidden = weight @ 2 x + bias
+    want = 2 * (first.detach().numpy() @ outer) @ weight * 2 * 1.5
+    np.testing.assert_allclose(x.grad.numpy(), want, rtol=1e-4)
+    np.testing.assert_allclose(scaled.detach().numpy(), 2 * X)
