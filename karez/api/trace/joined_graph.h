@@ -23,8 +23,8 @@ using Expressions = std::vector<std::shared_ptr<const Expression>>;
 class JoinedGraph {
  public:
   // Each expression comes after those that make its operands. Values of expressions on other meshes that the user can
-  // read must exist. With `create_graph` the gradients are recorded, so values
-  // with hooks stay results of the expressions that recorded them: gradients of the gradients then call the hooks too.
+  // read must exist. With `create_graph` the gradients are recorded, so values with hooks stay results of the
+  // expressions that recorded them: gradients of the gradients then call the hooks too.
   JoinedGraph(const Expressions& expressions, const BackwardOptions& options, SourceLine where);
 
   // Returns the gradients of the sum of outputs[i] * seeds[i].
