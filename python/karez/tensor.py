@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import builtins
+import re
+import types
 from collections.abc import Iterator
 from typing import Any, NoReturn, Optional, Union
 
@@ -344,8 +346,19 @@ def _bound(function: Any) -> Any:
     return method
 
 
+def _named(method: Any, name: str) -> Any:
+    """A function without a public name gets that of its method, which Python's errors about calls quote."""
+    if not isinstance(method, types.FunctionType) or not re.match(r"_|.*<", method.__qualname__):
+        return method
+    named = types.FunctionType(method.__code__, method.__globals__, name, method.__defaults__, method.__closure__)
+    named.__kwdefaults__, named.__doc__, named.__qualname__ = method.__kwdefaults__, method.__doc__, f"Tensor.{name}"
+    named.__annotations__ = method.__annotations__
+    vars(named).update(vars(method))
+    return named
+
+
 members = {
-    name: _bound(method) if type(method).__name__ == "nb_func" else method
+    name: _named(_bound(method) if type(method).__name__ == "nb_func" else method, name)
     for name, method in (_methods() | _special | writes.methods(_methods())).items()
 }
 _docs = {

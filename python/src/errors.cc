@@ -33,6 +33,7 @@ constexpr std::pair<std::string_view, std::string_view> phrases[] = {
      "names={theirs: ours} maps names and skips tensors if ours is empty"},
     {"A WeightRule maps names", "names={theirs: ours} maps names"},
     {"a rule with .transposed exchanges the dimensions", "transpose the array and pass it to net.load_state_dict"},
+    {"ScanOptions::length must", "length must"},
     {"{.missing = true}", "missing=True"},
     {"{.extra = true}", "extra=True"},
 };

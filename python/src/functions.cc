@@ -32,11 +32,8 @@ Ints permutation_of(const Term& x, Ints dims) {
 // Whether PyTorch accepts this dimension for a tensor without dimensions.
 bool is_scalar_dim(const Term& x, std::int64_t dim) { return rank_of(x) == 0 && (dim == 0 || dim == -1); }
 
-// Dimensions from Python: None or an empty list (all), one, or several.
-Ints dims_of(nb::handle object, const Term& x) {
-  if (object.is_none()) return {};
-  const Ints dims = nb::isinstance<nb::int_>(object) ? Ints{nb::cast<std::int64_t>(object)} : nb::cast<Ints>(object);
-  return dims.size() == 1 && is_scalar_dim(x, dims[0]) ? Ints() : dims;
+Ints dims_of(Dims dims, const Term& x) {
+  return dims.values.size() == 1 && is_scalar_dim(x, dims.values[0]) ? Ints() : std::move(dims.values);
 }
 
 // Whether each element is nonzero; bools are unchanged.
@@ -61,27 +58,27 @@ template <auto F> void def_binary(nb::module_& m, const char* name) {
 template <auto F> void def_reduction(nb::module_& m, const char* name) {
   m.def(
       name,
-      [](const Operand& input, nb::object dim, bool keepdim) {
+      [](const Operand& input, Dims dim, bool keepdim) {
         const Term x = input;
-        return Value(F(x, dims_of(dim, x), keepdim));
+        return Value(F(x, dims_of(std::move(dim), x), keepdim));
       },
       "input"_a, "dim"_a = nb::none(), "keepdim"_a = false);
 }
 template <auto F> void def_predicate(nb::module_& m, const char* name) {
   m.def(
       name,
-      [](const Operand& input, nb::object dim, bool keepdim) {
+      [](const Operand& input, Dims dim, bool keepdim) {
         const Term x = to_bool(input);
-        return Value(F(x, dims_of(dim, x), keepdim));
+        return Value(F(x, dims_of(std::move(dim), x), keepdim));
       },
       "input"_a, "dim"_a = nb::none(), "keepdim"_a = false);
 }
 template <auto F> void def_statistic(nb::module_& m, const char* name) {
   m.def(
       name,
-      [](const Operand& input, nb::object dim, std::int64_t correction, bool keepdim) {
+      [](const Operand& input, Dims dim, std::int64_t correction, bool keepdim) {
         const Term x = input;
-        return Value(F(x, dims_of(dim, x), keepdim, correction));
+        return Value(F(x, dims_of(std::move(dim), x), keepdim, correction));
       },
       "input"_a, "dim"_a = nb::none(), nb::kw_only(), "correction"_a = 1, "keepdim"_a = false);
 }
@@ -218,9 +215,9 @@ void init_reductions(nb::module_& m) {
   def_axis_function<&karez::cumsum>(m, "cumsum", -1);
   m.def(
       "norm",
-      [](const Operand& input, double p, nb::object dim, bool keepdim) {
+      [](const Operand& input, double p, Dims dim, bool keepdim) {
         const Term x = input;
-        return Value(norm(x, p, dims_of(dim, x), keepdim));
+        return Value(norm(x, p, dims_of(std::move(dim), x), keepdim));
       },
       "input"_a, "p"_a = 2.0, "dim"_a = nb::none(), "keepdim"_a = false);
   m.def(

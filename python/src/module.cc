@@ -1,6 +1,7 @@
 // The extension module karez._core, as a list of its parts.
 #include "python/src/bindings.h"
 
+#include "python/src/call_errors.h"
 #include "python/src/errors.h"
 
 NB_MODULE(_core, m) {
@@ -28,4 +29,5 @@ NB_MODULE(_core, m) {
   karez::python::init_formats(m);
   karez::python::init_progress(m);
   karez::python::init_profile(m);
+  karez::python::explain_calls(m);
 }

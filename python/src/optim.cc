@@ -75,10 +75,13 @@ void init_optimisers(nb::module_& m) {
 
 void init_optim(nb::module_& m) {
   init_optimisers(m);
-  m.def("clip_by_global_norm", [](const std::vector<const Value*>& grads, double max_norm) {
-    const optim::Clipped clipped = optim::clip_by_global_norm(tensors_from(grads), max_norm, user_line());
-    return std::pair(std::vector<Value>(clipped.grads.begin(), clipped.grads.end()), Value(clipped.norm));
-  });
+  m.def(
+      "clip_by_global_norm",
+      [](const std::vector<const Value*>& grads, double max_norm) {
+        const optim::Clipped clipped = optim::clip_by_global_norm(tensors_from(grads), max_norm, user_line());
+        return std::pair(std::vector<Value>(clipped.grads.begin(), clipped.grads.end()), Value(clipped.norm));
+      },
+      "grads"_a, "max_norm"_a);
   nb::class_<optim::EMA>(m, "EMA")
       .def("__init__", [](optim::EMA* self, const std::vector<const Value*>& parameters, double decay,
                           const std::string& name) { new (self) optim::EMA(parameters_from(parameters), decay, name); })

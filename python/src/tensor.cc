@@ -47,6 +47,7 @@ const Tensor& Value::outside() const {
 }
 
 namespace {
+using namespace nb::literals;
 
 Term term_of(const Value& value, const SourceLine& line) {
   if (value.tensor() == nullptr) return Term(value.parameter(), line);
@@ -249,11 +250,12 @@ void init_tensor(nb::module_& m) {
       "values.");
   m.def("next_site", &next_site);
   m.def("restart_sites", &restart_sites);
-  m.def("uniform_init", &uniform_init);
-  m.def("normal_init", &normal_init);
-  m.def("constant_init", &constant_init);
-  m.def("zero_row_init", &zero_row_init);
-  m.def("value_init", [](nb::handle array) { return value_init(host_array(array)); });
+  m.def("uniform_init", &uniform_init, "bound"_a);
+  m.def("normal_init", &normal_init, "deviation"_a);
+  m.def("constant_init", &constant_init, "value"_a);
+  m.def("zero_row_init", &zero_row_init, "initialiser"_a, "row"_a);
+  m.def(
+      "value_init", [](nb::handle array) { return value_init(host_array(array)); }, "array"_a);
 }
 
 }  // namespace karez::python

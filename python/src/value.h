@@ -59,6 +59,11 @@ using Operands = std::vector<Operand>;
 std::vector<Term> terms_of(const Operands& operands);
 std::vector<Parameter> parameters_from(const std::vector<const Value*>& values);
 
+// The dimensions of a reduction: one, several, or None, which stands for all and is the same as an empty list.
+struct Dims {
+  std::vector<std::int64_t> values;
+};
+
 // The input of the trace that replaces this captured number or array, or null if there is none.
 const Tensor* captured_input(nb::handle object);
 
@@ -99,6 +104,19 @@ template <> struct type_caster<karez::python::Operand> {
         !karez::python::is_numpy(src))
       return false;
     value.object = borrow(src);
+    return true;
+  }
+};
+
+template <> struct type_caster<karez::python::Dims> {
+  NB_TYPE_CASTER(karez::python::Dims, const_name("int | collections.abc.Sequence[int]"))
+  bool from_python(handle src, uint8_t flags, cleanup_list* cleanup) noexcept {
+    if (src.is_none()) return true;
+    make_caster<std::vector<std::int64_t>> several;
+    if (several.from_python(src, flags, cleanup)) return value.values = several.value, true;
+    make_caster<std::int64_t> one;
+    if (!one.from_python(src, flags, cleanup)) return false;
+    value.values = {one.value};
     return true;
   }
 };

@@ -86,6 +86,7 @@ ANY_RESULTS = {  # functions whose result type the user's function or values det
     "karez.nn.containers.Sequential.forward",
     "karez.object_collectives.broadcast_object",
     "karez.optim.Optimizer.lr",
+    "karez.tensor.Tensor.tolist",
 }
 
 

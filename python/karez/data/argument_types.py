@@ -37,7 +37,8 @@ def _explained(function: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return function(*arguments, **options)
         except (builtins.TypeError, ValueError) as error:
-            text = None if isinstance(error, Error) else _wrong_argument(function, arguments, options)
+            is_explained = isinstance(error, Error) and not hasattr(error, "is_misfit")
+            text = None if is_explained else _wrong_argument(function, arguments, options)
             if text is None:
                 raise
         raise TypeError(text)
