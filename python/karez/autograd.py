@@ -56,6 +56,8 @@ def set_gradient(self: Tensor, value: Optional[Tensor]) -> None:
             f"{value._text() if isinstance(value, Tensor) else type(value).__name__}{_at()}"
         )
     vars(self)["_grad"] = value
+    if self._kind == "parameter":
+        recording.note_gradient(self, value is not None)
 
 
 def accumulate(target: Tensor, value: Tensor) -> None:

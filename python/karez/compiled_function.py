@@ -13,8 +13,8 @@ from . import _core, host_copies, tree_util
 from .errors import Error, UserError, without_own_frames
 from .layouts import rule_of
 from .plans import Plan
-from .program import Program, is_leaf, number_kind, type_of
-from .recording import TracedCallable
+from .program import Program, UnexpectedGradients, is_leaf, number_kind
+from .recording import TracedCallable, gradient_holders
 from .worlds import Mesh, check_world
 
 # A function warns at this retrace, and later at each retrace whose number is a power of two.
@@ -150,16 +150,23 @@ class Compiled(TracedCallable):
         structure = tree_util.tree_flatten((args, keywords) if keywords else args, is_leaf, leaves)
         kinds = tuple(map(number_kind, leaves))
         try:
-            if _core.tracing():
+            is_traced = _core.tracing()
+            if is_traced:
                 program = Program(self, structure, bool(keywords), kinds)
                 values = program.function.inlined(leaves)
             else:
                 program = self._program(structure, bool(keywords), kinds)
                 host_copies.check_arguments(self.__name__, leaves)
-                values = program.function.call(leaves + program.inputs() if program.sources else leaves)
+                try:
+                    values = program.function.call(
+                        leaves + program.inputs() if program.sources or program.earlier else leaves
+                    )
+                except UnexpectedGradients as unexpected:
+                    program.expect(unexpected)
+                    values = program.function.call(leaves + program.inputs())
         except Error as error:
             raise without_own_frames(error)  # noqa: B904 (the same error)
-        if program.debug_outputs or program.gradient_targets:
+        if program.debug_outputs or program.gradient_targets or gradient_holders or is_traced:
             values = program.without_extra_results(values)
         return tree_util.tree_unflatten(program.results, iter(values))
 
@@ -178,7 +185,11 @@ class Compiled(TracedCallable):
         structure = tree_util.tree_flatten((args, keywords) if keywords else args, is_leaf, leaves)
         program = self._program(structure, bool(keywords), tuple(map(number_kind, leaves)))
         try:
-            program.function.compile([type_of(leaf) for leaf in leaves + program.inputs()])
+            try:
+                program.compile(leaves)
+            except UnexpectedGradients as unexpected:
+                program.expect(unexpected)
+                program.compile(leaves)
         except Error as error:
             raise without_own_frames(error)  # noqa: B904 (the same error)
         return self
@@ -188,12 +199,15 @@ class Compiled(TracedCallable):
         key = structure, with_keywords, kinds
         programs = self._programs.setdefault(key, [])
         for program in programs:
-            if (program.captured is None or program.captured.guards.all_hold()) and program.has_inputs():
+            if (
+                (program.captured is None or program.captured.guards.all_hold())
+                and program.has_inputs()
+                and (not gradient_holders and not program.earlier or program.gradients_hold())
+            ):
                 break
         else:
-            program = Program(
-                self, structure, with_keywords, kinds, *(self._changed_inputs(programs[0]) if programs else ())
-            )
+            changed = (*self._changed_inputs(programs[0]), programs[0].expected_gradients()) if programs else ()
+            program = Program(self, structure, with_keywords, kinds, *changed)
             programs.insert(0, program)
             self._used[program] = key
             if len(self._used) > self._options["keep"]:

@@ -54,7 +54,7 @@ def backward(
     if inputs is not None:
         params = list(inputs)
     for p, g in zip(params, with_hooks(params, _core.grad(loss, params))):
-        found[p._identity] = g if p._identity not in found else found[p._identity] + g
+        found.add(p, g)
         call_accumulation_hooks(p)
 
 

@@ -17,7 +17,7 @@ from .errors import TypeError, UserError
 from .nn.module import Module
 from .nn.parameter import Parameter
 from .pointwise import tensor_of
-from .recording import gradients, note_step
+from .recording import gradients
 from .type_aliases import Tensor
 
 __all__ = [
@@ -113,14 +113,14 @@ class Optimizer(_FixedSettings):
         """
         if grads is None:
             found = gradients()
-            grads = [p.grad if found is None else found.get(p._identity) for p in self.params]
+            grads = [p.grad for p in self.params]
             if all(value is None for value in grads):
                 raise UserError(
                     "step(): no parameter of this optimiser has a gradient; call loss.backward() first, on a loss "
                     "that depends on them"
                 )
             if found is not None:
-                note_step(self.params)
+                found.note_step(self.params)
         elif isinstance(grads, (_core.Tensor, numpy.ndarray)) or not isinstance(grads, Iterable):
             raise TypeError(
                 f"step: expected a list of gradients, one for each parameter, got a {type(grads).__name__}; to train "
@@ -148,8 +148,9 @@ class Optimizer(_FixedSettings):
             self._stepped = stepping
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Discards gradients. In a compiled function it is needed only between two calls of backward(): gradients that
-        an optimiser has used in the function do not outlive its call."""
+        """Discards gradients. In a compiled function whose gradients an optimiser uses it is needed only between two
+        calls of backward(), and if calls of other functions have left gradients: those that an optimiser has used in
+        the function do not outlive its call."""
         for p in self.params:
             p.grad = None
 

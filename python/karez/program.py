@@ -6,21 +6,25 @@ import inspect
 import threading
 import weakref
 from contextlib import nullcontext
-from typing import Any, Optional
+from typing import Any, Callable, Optional
 
 import numpy
 
-from . import _core, autograd, debug, tree_util
+from . import _core, autograd, debug, recording, tree_util
 from .captured_state import CapturedState
 from .errors import NameError
 from .grad_mode import no_grad
 from .module_search import modules_read
 from .nn.module import Module, ModulePathScope
-from .recording import TraceScope, kept_gradients
+from .recording import TraceScope, gradient_holders
 from .reflection import safe_repr
 from .type_aliases import Tensor
 
 _local = threading.local()
+
+
+class UnexpectedGradients(Exception):
+    """The trace of a program has read gradients of earlier calls that are no inputs of the program."""
 
 
 class Program:
@@ -29,6 +33,7 @@ class Program:
 
     kinds: for each array, the kind of number that it replaces; see number_kind.
     sources: captured numbers and arrays that are inputs because they change, as (captured state, number of the guard).
+    earlier: parameters whose gradients of earlier calls are inputs.
     rewritten: places whose value has changed since an earlier trace wrote it.
     """
 
@@ -40,10 +45,15 @@ class Program:
         kinds: Any,
         sources: Any = (),
         rewritten: Any = frozenset(),
+        earlier: Any = (),
     ) -> None:
         self.results: Any = None  # the structure of the results
         self.debug_outputs: list[debug.DebugOutput] = []
-        self.gradient_targets: list[Any] = []  # the parameters whose gradients are results too
+        # The parameters whose gradients are results too, each with whether it replaces the gradient of earlier calls.
+        self.gradient_targets: list[tuple[Any, bool]] = []
+        self.cleared_gradients: list[Any] = []  # the parameters whose gradients are None after a call
+        self.earlier = [weakref.ref(p) for p in earlier]
+        self.without_earlier: dict[int, Any] = {}  # the parameters that had no such gradient when the trace read it
         self.function: _core.Function
         self.captured: Optional[CapturedState] = None
         self.sources, self.rewritten = sources, rewritten
@@ -54,47 +64,106 @@ class Program:
         def body(inputs: Any) -> Any:
             program, owner = weak_self(), weak_owner()
             assert program is not None and owner is not None
-            count = len(inputs) - len(program.sources)
+            first_gradient = len(inputs) - len(program.earlier)
+            count = first_gradient - len(program.sources)
             numbers = [item._as_number(kind) if kind else item for item, kind in zip(inputs, kinds)]
             arguments = tree_util.tree_unflatten(structure, iter(numbers))
             args, keywords = arguments if with_keywords else (arguments, {})
             outermost = not getattr(_local, "tracing", False)
+            unexpected: dict[int, Any] = {}
+            enclosing = recording.gradients()
+            earlier = enclosing.get if enclosing else program._earlier_gradients(inputs[first_gradient:], unexpected)
             captured = program._captured(owner, structure) if outermost else None
             _local.tracing = True
             try:
                 captured_inputs = (
-                    _core.CapturedInputs(list(zip(program.originals(), inputs[count:])))
+                    _core.CapturedInputs(list(zip(program.originals(), inputs[count:first_gradient])))
                     if program.sources
                     else nullcontext()
                 )
                 with (
                     captured_inputs,
-                    TraceScope(lambda number: _argument_name(owner, structure, with_keywords, number)),
+                    TraceScope(
+                        lambda number: _argument_name(owner, structure, with_keywords, number), earlier
+                    ) as gradients,
                     ModulePathScope(*modules_read(owner.__wrapped__)),
                     debug.OutputScope() as output_scope,
                     captured or nullcontext(),
                 ):
                     output = owner.__wrapped__(*args, **keywords)
-                    kept = kept_gradients()
+                    kept = gradients.kept()
+                    if unexpected:
+                        raise UnexpectedGradients(list(unexpected.values()))
             finally:
                 _local.tracing = not outermost
             leaves: list[Any] = []
             program.results = tree_util.tree_flatten(output, _is_result, leaves)
             program.debug_outputs = output_scope.debug_outputs
-            program.gradient_targets = [weakref.ref(p) for p, _ in kept]
+            program.gradient_targets = [(weakref.ref(p), replaces) for p, _, replaces in kept]
+            program.cleared_gradients = [weakref.ref(p) for p in gradients.cleared()]
             if captured is not None:
                 program.captured, program.unreached = captured, captured.unguarded_inputs(program.sources)
-            return leaves + [gradient for _, gradient in kept] + output_scope.tensors
+            return leaves + [gradient for _, gradient, _ in kept] + output_scope.tensors
 
-        unbatched = _unbatched(owner, structure, with_keywords)
-        if sources and owner._options["microbatches"] > 1:
-            count = tree_util.num_leaves(structure)
-            unbatched += range(count, count + len(sources))
-        self.function = owner._function_of(body, unbatched)
+        self._owner, self._body, self._arguments = weak_owner, body, (structure, with_keywords)
+        self._make_function()
+
+    def compile(self, leaves: list[Any]) -> None:
+        """Makes the plan for arguments of these types."""
+        self.function.compile([type_of(leaf) for leaf in leaves + self.inputs()])
+
+    def expect(self, unexpected: UnexpectedGradients) -> None:
+        """Makes these gradients inputs of the program, for another trace."""
+        self.earlier += [weakref.ref(p) for p in unexpected.args[0]]
+        self._make_function()
+
+    def _make_function(self) -> None:
+        owner = self._owner()
+        assert owner is not None
+        unbatched = _unbatched(owner, *self._arguments)
+        if owner._options["microbatches"] > 1:
+            count = tree_util.num_leaves(self._arguments[0])
+            unbatched += range(count, count + len(self.sources) + len(self.earlier))
+        self.function = owner._function_of(self._body, unbatched)
 
     def inputs(self) -> list[Any]:
-        """The current values of the sources, as arguments for the function."""
-        return [numpy.asarray(original) if type(original) is float else original for original in self.originals()]
+        """The current values of the sources and gradients, as arguments for the function."""
+        return [
+            *(numpy.asarray(original) if type(original) is float else original for original in self.originals()),
+            *map(autograd.gradient, self._earlier_parameters()),
+        ]
+
+    def _earlier_parameters(self) -> list[Any]:
+        return [reference() for reference in self.earlier]
+
+    def _earlier_gradients(self, inputs: list[Any], unexpected: dict[int, Any]) -> Callable[[Any], Any]:
+        """The function that returns the gradient of a parameter that earlier calls have left, or None. If it is not an
+        input of the program, the function adds the parameter to `unexpected`."""
+        expected = dict(zip([p._identity for p in self._earlier_parameters()], inputs))
+
+        def earlier(parameter: Any) -> Any:
+            identity = parameter._identity
+            if identity in expected:
+                return expected[identity]
+            if identity not in gradient_holders:
+                self.without_earlier[identity] = weakref.ref(parameter)
+                return None
+            unexpected[identity] = parameter
+            return _core.full(list(parameter.shape), 0.0, dtype=parameter._dtype)
+
+        return earlier
+
+    def gradients_hold(self) -> bool:
+        """Whether those gradients of earlier calls exist that the program reads, and no others that it would read."""
+        return all(
+            (parameter := reference()) is not None and parameter._identity in gradient_holders
+            for reference in self.earlier
+        ) and not any(identity in gradient_holders for identity in self.without_earlier)
+
+    def expected_gradients(self) -> list[Any]:
+        """The parameters that have gradients of earlier calls, of those whose gradients a trace has read."""
+        found = [reference() for reference in [*self.earlier, *self.without_earlier.values()]]
+        return [p for p in found if p is not None and p._identity in gradient_holders]
 
     def has_inputs(self) -> bool:
         """Whether the places that the trace did not reach still hold numbers and arrays that the program accepts."""
@@ -117,27 +186,34 @@ class Program:
         )
 
     def without_extra_results(self, values: list[Any]) -> list[Any]:
-        """Prints the debug outputs, or forwards them to the enclosing function, adds gradients that no optimiser has
-        used to p.grad, and returns the other results."""
+        """Prints the debug outputs, or forwards them to the enclosing function, sets p.grad of the parameters whose
+        gradients outlive the call, and returns the other results."""
         count = len(values) - debug.tensor_count(self.debug_outputs)
         if _core.tracing():
             debug.forward_outputs(self.debug_outputs, values[count:])
         else:
             debug.print_outputs(self.debug_outputs, values[count:])
         first = count - len(self.gradient_targets)
-        for reference, gradient in zip(self.gradient_targets, values[first:count]):
+        for (reference, replaces), gradient in zip(self.gradient_targets, values[first:count]):
             parameter = reference()
             if parameter is not None:
-                _add_gradient(parameter, gradient)
+                _keep_gradient(parameter, gradient, replaces)
+        for reference in self.cleared_gradients:
+            parameter = reference()
+            if parameter is not None:
+                parameter.grad = None
         return values[:first]
 
 
-def _add_gradient(parameter: Any, gradient: Tensor) -> None:
-    if not _core.tracing():
+def _keep_gradient(parameter: Any, gradient: Tensor, replaces: bool) -> None:
+    found = recording.gradients()
+    if replaces:
+        parameter.grad = gradient
+    elif found is not None:
+        found.add(parameter, gradient)
+    else:
         with no_grad():
             autograd.accumulate(parameter, gradient)
-    else:
-        parameter.grad = gradient if parameter.grad is None else parameter.grad + gradient
 
 
 def _unbatched(owner: Any, structure: Any, with_keywords: bool) -> list[int]:

@@ -23,6 +23,7 @@ def gradients_of(net, f=lambda net, x: (net(x) ** 2).sum(), **options):
     """The gradients of the parameters of a loss, by backward() in a compiled function."""
 
     def step(x):
+        net.zero_grad()
         f(net, x).backward()
         return [p.grad for p in net.parameters()]
 
@@ -77,6 +78,7 @@ def test_adding_and_removing_a_backward_hook_retraces():
     @kz.compile
     def step(x):
         traces.append(1)
+        net.zero_grad()
         net(x).sum().backward()
         return net.weight.grad
 

@@ -73,6 +73,7 @@ def test_a_parameter_may_be_an_argument():
 
     @kz.compile
     def step(x):
+        w.grad = None
         Cube.apply(x, w, 2.0).sum().backward()
         return w.grad * 1
 

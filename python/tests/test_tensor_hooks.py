@@ -208,6 +208,7 @@ def test_hooks_of_parameters_in_compiled_functions_and_outside():
     @kz.compile
     def step(x):
         traces.append(1)
+        net.zero_grad()
         net(x).sum().backward()
         return net.weight.grad * 1
 

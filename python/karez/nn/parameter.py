@@ -127,20 +127,17 @@ class Parameter(_core.Tensor):
 
     @property
     def grad(self) -> Optional[_core.Tensor]:
-        """The sum of the gradients from backward(): in a function that is being compiled, of the calls in it; otherwise
-        of the calls outside of compiled functions since grad was last set to None."""
+        """The sum of the gradients of the calls of backward() since grad was last None."""
         found = recording.gradients()
-        return autograd.gradient(self) if found is None else found.get(self._identity)
+        return autograd.gradient(self) if found is None else found.get(self)
 
     @grad.setter
     def grad(self, value: Any) -> None:
         found = recording.gradients()
         if found is None:
             autograd.set_gradient(self, value)
-        elif value is None:
-            found.pop(self._identity, None)
         else:
-            found[self._identity] = value
+            found.set(self, value)
 
     requires_grad = True
 
