@@ -302,7 +302,7 @@ bool Expression::passes_gradient(ValueId value) const {
         if (operands[i]->requires_gradient() && name == cat("operand", i)) return true;
       continue;
     }
-    if (!node.op->grad || node.op->name == "stop_gradient") continue;
+    if (node.op->name == "stop_gradient") continue;
     pending.insert(pending.end(), node.inputs.begin(), node.inputs.end());
   }
   return false;

@@ -126,8 +126,9 @@ struct Expression : std::enable_shared_from_this<Expression> {
   // If the world stores the parameter and no earlier parameter has set the mesh, uses the mesh that stores the
   // parameter. Operands are transferred to this mesh.
   void place_with(const Parameter& parameter);
-  bool passes_gradient(ValueId value) const;  // from a value to an operand or parameter
-  LazyValues pending_values() const;          // uncomputed values that the user can still read
+  // From a value to an operand or parameter. An op without a gradient on the path is an error of backward.
+  bool passes_gradient(ValueId value) const;
+  LazyValues pending_values() const;  // uncomputed values that the user can still read
   // A value that backward reads and that no tensor has, after its computation.
   void save(ValueId id, std::shared_ptr<LazyValue> value) const;
   std::vector<std::pair<ValueId, std::shared_ptr<LazyValue>>> saved_values() const;

@@ -19,13 +19,17 @@ namespace karez {
 namespace {
 
 // y = x * x for a f64 matrix x.
-OpDef counted_op() {
+OpDef counted_op(bool has_gradient = true) {
   OpDef op;
   op.name = "counted";
   op.doc = "The square of x.";
   op.inputs = 1;
   op.infer = [](std::span<const TensorType> in, const Attrs&) { return std::vector<TensorType>{in[0]}; };
   op.index = "i j -> i j";
+  if (!has_gradient) {
+    op.no_grad = "it is written in C";
+    return op;
+  }
   op.grad = [](Builder& b, const graph::NodeView& n, std::span<const ValueId> dy) -> std::vector<ValueId> {
     return {ops::build::mul(b, dy[0], ops::build::add(b, n.in(0), n.in(0)))};
   };
@@ -143,6 +147,28 @@ TEST_F(SavedValues, AnOpWithoutGradientFailsInBackwardAndNotInTheForwardPass) {
   const Tensor loss = sum(cast(arg_max(x * 2, 1), DType::f64)) + sum(x);
   EXPECT_NEAR(loss.item(), -1.5, 1e-12);
   EXPECT_EQ(gradient(loss), (std::vector<double>{1, 1}));
+}
+
+TEST(OpsWithoutAGradient, BackwardNamesTheOpUnlessTheValueIsDetached) {
+  std::atomic<int> runs{0};
+  World world({.ops = {counted_op(false)}, .kernels = {counted_kernel(runs)}});
+  const DeviceMesh mesh = world.mesh();
+  Interactive scope(mesh);
+  Tensor x(HostArray::of<double>({1, 2}, {0.5, -2}));
+  EXPECT_FALSE(requires_gradient(counted(x)));
+  require_gradient(x);
+  for (const bool is_read : {false, true}) {
+    const Tensor y = counted(x);
+    EXPECT_TRUE(requires_gradient(y));
+    if (is_read) EXPECT_EQ(list<double>(y), (std::vector<double>{0.25, 4}));
+    const Tensor loss = sum(y * x);
+    if (is_read) EXPECT_EQ(loss.item(), 0.125 - 8);
+    const std::string error = error_of([&] { backward({loss}, {Tensor()}, {{}, {x}}); });
+    EXPECT_THAT(error, ::testing::HasSubstr("no gradient passes through counted: it is written in C"));
+    EXPECT_THAT(error, ::testing::HasSubstr("saved_values_test.cc"));
+    const Tensor detached = sum(counted(stop_gradient(x)) * x);
+    EXPECT_EQ(list<double>(backward({detached}, {Tensor()}, {{}, {x}})[0]), (std::vector<double>{0.25, 4}));
+  }
 }
 
 }  // namespace
