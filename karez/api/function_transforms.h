@@ -6,7 +6,7 @@
 #include <functional>
 #include <vector>
 
-#include "karez/api/functions.h"
+#include "karez/api/interactive.h"
 
 namespace karez {
 
@@ -47,5 +47,10 @@ bool in_trace();
 // to them, but nothing is added if a seed depends on `wrt`. The loss scale does not apply.
 std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std::vector<Term>& seeds,
                                     const std::vector<Tensor>& wrt);
+
+// The same with respect to parameters and tensors, in this order, with the loss scale. The result is an uninitialised
+// tensor for a target on which no output depends.
+std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std::vector<Term>& seeds,
+                                    const GradientTargets& targets);
 
 }  // namespace karez

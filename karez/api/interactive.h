@@ -62,10 +62,11 @@ GradientTargets gradient_targets(const std::vector<Tensor>& outputs);
 struct BackwardOptions {
   bool retain_graph = false;  // keeps the record of the computation, for another call
   bool create_graph = false;  // records the computation of the gradients too; the record is then kept
+  bool zeros = true;  // the gradient of a target on which no output depends is zeros; otherwise an uninitialised tensor
 };
 // Returns the gradients of sum over i of sum(outputs[i] * seeds[i]) with respect to the targets: first those of the
 // parameters, then those of the leaves, which may also be results of recorded computations. An output without a seed
-// (an uninitialised tensor) must have one element; its seed is 1. Gradients are zero if no output depends on a target.
+// (an uninitialised tensor) must have one element; its seed is 1.
 // Throws if the record was released by an earlier call, or if a parameter that the gradients need was written since.
 std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
                              const GradientTargets& targets, const BackwardOptions& options = {},

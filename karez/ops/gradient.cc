@@ -194,6 +194,8 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
   ById<ValueId, bool> reached = reached_from(graph, sources, is_stop, options.hooks);
   const HookedNodes hooked(graph, sources, options.hooks, is_stop, reached);
   ById<ValueId, ValueId> gradients(graph.values.size());  // the sum of the contributions to the gradient of each value
+  // The values whose gradients are zeros, because a derivative on the path is 0 everywhere, as that of relu's slope.
+  ById<ValueId, bool> is_zero(graph.values.size());
   auto gradient_of = [&](ValueId v) -> ValueId& { return gradients[v]; };
   auto add_contribution = [&](ValueId v, ValueId contribution) {
     ValueId& sum = gradient_of(v);
@@ -259,6 +261,10 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
     for (ValueId out : graph.node(id).outputs) dy.push_back(is_stop[out] ? ValueId() : gradient_of(out));
     bool has_gradient = std::any_of(dy.begin(), dy.end(), [](ValueId v) { return v.valid(); });
     bool is_needed = std::any_of(inputs.begin(), inputs.end(), [&](ValueId v) { return reached[v]; });
+    const std::vector<ValueId>& outputs = graph.node(id).outputs;
+    const bool has_zeros = std::any_of(outputs.begin(), outputs.end(), [&](ValueId v) { return is_zero[v]; });
+    if (graph.node(id).op->name != "stop_gradient" && (has_gradient || has_zeros))
+      for (ValueId v : inputs) is_zero[v] = is_zero[v] || (reached[v] && is_float(graph.type(v).dtype));
     if (!has_gradient || !is_needed) continue;
     location.set(graph.node(id), graph.value(graph.node(id).outputs[0]).mesh);
     std::vector<ValueId> contributions = operand_gradients(b, id, dy, reached);
@@ -269,7 +275,7 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
 
   std::vector<ValueId> out;
   for (ValueId v : wrt) {
-    if (!gradient_of(v).valid()) {
+    if (!gradient_of(v).valid() && (options.zeros || is_zero[v])) {
       const Value& value = graph.value(v);
       if (value.producer.valid()) location.set(graph.node(value.producer), value.mesh);
       b.mesh = value.mesh;

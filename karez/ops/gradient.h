@@ -40,14 +40,15 @@ struct GradientOptions {
   std::span<const ValueHook> value_hooks = {};
   // Called before each function of a hook with the gradients that this function and later nodes may need.
   std::function<void(std::span<const ValueId> gradients)> before_hook = {};
+  bool zeros = true;  // whether gradients on which the loss does not depend are zeros; otherwise their ids are invalid
 };
 
 // Returns the gradient of a scalar float loss with respect to each value of `wrt`, with the type of this value. The
-// gradient is all zeros if the loss does not depend on the value. Builds only the gradients that `wrt` requires, for
-// example not the input gradient of the first layer. New nodes have the source line of the forward node, and its module
-// path followed by ".grad". Throws if the loss is not a float scalar, a value of `wrt` is an integer, or an op on the
-// path has no gradient. The functions of a GradientHook are called if the loss depends on its outputs and these depend
-// on `wrt`: once each, at the outputs first.
+// gradient is all zeros, or an invalid id, if the loss does not depend on the value. Builds only the gradients that
+// `wrt` requires, for example not the input gradient of the first layer. New nodes have the source line of the forward
+// node, and its module path followed by ".grad". Throws if the loss is not a float scalar, a value of `wrt` is an
+// integer, or an op on the path has no gradient. The functions of a GradientHook are called if the loss depends on its
+// outputs and these depend on `wrt`: once each, at the outputs first.
 std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId> wrt,
                               const GradientOptions& options = {});
 

@@ -4,7 +4,8 @@ requires_grad=True, or with a parameter, remember how they were computed, until 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Optional, Union
+from contextlib import nullcontext
+from typing import Optional, Union
 
 from . import _core, grad_mode, parameter_hooks, recording
 from .custom_function import Function as Function, FunctionCtx as FunctionCtx
@@ -87,11 +88,12 @@ def backward(
             "of compiled functions, of kz.no_grad and of detach() have no gradients; a compiled function calls "
             f"backward() itself{see_difference('results of compiled functions')}{_at()}"
         )
-    values = _core.backward(list(outputs), list(seeds), targets, retain_graph, create_graph)
+    values = _core.backward(list(outputs), list(seeds), targets, retain_graph, create_graph, False)
     with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
         for target, value in zip(targets, parameter_hooks.with_hooks(targets, values)):
-            accumulate(target, value)
-            parameter_hooks.call_accumulation_hooks(target)
+            if value is not None:
+                accumulate(target, value)
+                parameter_hooks.call_accumulation_hooks(target)
 
 
 def _targets(outputs: Sequence[Tensor]) -> list[Tensor]:
@@ -109,12 +111,14 @@ def grad(
     retain_graph: Optional[bool] = None,
     create_graph: bool = False,
     allow_unused: Optional[bool] = None,
+    materialize_grads: bool = False,
 ) -> tuple[Optional[Tensor], ...]:
     """The gradients of the sum of outputs[i] * grad_outputs[i] with respect to tensors or parameters, as
     torch.autograd.grad. Without grad_outputs, each output must have one element. Nothing is added to their `grad`.
 
-    With create_graph=True the gradients can be differentiated again. With allow_unused=True the gradient of an input on
-    which no output depends is None; otherwise it is an error.
+    With create_graph=True the gradients can be differentiated again, also with respect to grad_outputs. With
+    allow_unused=True the gradient of an input on which no output depends is None, and with materialize_grads=True it is
+    zeros; otherwise such an input is an error.
     """
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -123,31 +127,70 @@ def grad(
         seeds = [None] * len(outputs)
     if len(seeds) != len(outputs):
         raise ShapeError(f"grad: expected {len(outputs)} grad_outputs, one for each output, got {len(seeds)}{_at()}")
-    if _core.tracing():
-        total: Any = None
-        for output, seed in zip(outputs, seeds):
-            term = output if seed is None else (output * _core.detached(seed)).sum()
-            total = term if total is None else total + term
-        return tuple(parameter_hooks.with_hooks(inputs, _core.grad(total, inputs)))
-    parameters, leaves = _core.gradient_targets(outputs)
-    used = []
+    if materialize_grads and allow_unused is False:
+        raise UserError(f"grad: materialize_grads=True needs allow_unused=True or None, got False{_at()}")
     for number, value in enumerate(inputs):
         if not isinstance(value, Tensor):
             raise TypeError(f"grad: input {number} must be a tensor, got {type(value).__name__}{_at()}")
-        is_used = (
-            value._identity in parameters
-            if value._kind == "parameter"
-            else not _core.is_leaf(value) or _core.leaf_identity(value) in leaves
+    values = (
+        _core.vector_jacobian_of(outputs, list(map(_seed, outputs, seeds)), inputs)
+        if _core.tracing()
+        else _gradients_outside(
+            outputs,
+            seeds,
+            inputs,
+            create_graph if retain_graph is None else retain_graph,
+            create_graph,
+            bool(allow_unused) or materialize_grads,
         )
-        if not is_used and not allow_unused:
-            raise UserError(
-                f"grad: no output depends on input {number}, {value._text()}, or it has no requires_grad=True; with "
-                f"allow_unused=True its gradient is None{_at()}"
+    )
+    for number, (value, gradient) in enumerate(zip(inputs, values)):
+        if gradient is None and materialize_grads:
+            values[number] = _core.full(list(value.shape), 0.0, dtype=value.dtype)
+        elif gradient is None and not allow_unused:
+            raise _unused(number, value)
+    with nullcontext() if _core.tracing() or create_graph else grad_mode.no_grad():
+        return tuple(parameter_hooks.with_hooks(inputs, values))
+
+
+def _unused(number: int, value: Tensor) -> UserError:
+    return UserError(
+        f"grad: no output depends on input {number}, {value._text()}, or it has no requires_grad=True; with "
+        f"allow_unused=True its gradient is None, and with materialize_grads=True zeros{_at()}"
+    )
+
+
+def _seed(output: Tensor, seed: Optional[Tensor]) -> Tensor:
+    """The weights of the elements of an output of a compiled function."""
+    if seed is None:
+        if output.size(None) != 1:
+            raise ShapeError(
+                f"grad: an output {output._text()} of more than one element needs grad_outputs, or a sum{_at()}"
             )
-        used.append(is_used)
-    keeps = create_graph if retain_graph is None else retain_graph
+        return _core.full(list(output.shape), 1.0, dtype=output.dtype)
+    if seed.shape != output.shape:
+        raise ShapeError(f"grad: grad_outputs {seed._text()} must have the shape of {output._text()}{_at()}")
+    return _core.cast(seed, output.dtype)
+
+
+def _gradients_outside(
+    outputs: Sequence[Tensor],
+    seeds: Sequence[Optional[Tensor]],
+    inputs: Sequence[Tensor],
+    retain_graph: bool,
+    create_graph: bool,
+    allow_unused: bool,
+) -> list[Optional[Tensor]]:
+    """The gradients, in which None means that no output depends on the input."""
+    parameters, leaves = _core.gradient_targets(outputs)
+    used = [
+        value._identity in parameters
+        if value._kind == "parameter"
+        else not _core.is_leaf(value) or _core.leaf_identity(value) in leaves
+        for value in inputs
+    ]
+    if not allow_unused and not all(used):  # an error that keeps the record
+        raise _unused(used.index(False), inputs[used.index(False)])
     targets = [value for value, is_used in zip(inputs, used) if is_used]
-    values = _core.backward(outputs, seeds, targets, keeps, create_graph)
-    with grad_mode.enable_grad() if create_graph else grad_mode.no_grad():
-        found = iter(parameter_hooks.with_hooks(targets, values))
-    return tuple(next(found) if is_used else None for is_used in used)
+    found = iter(_core.backward(outputs, list(seeds), targets, retain_graph, create_graph, False))
+    return [next(found) if is_used else None for is_used in used]

@@ -26,11 +26,12 @@ def replaced(gradient: Tensor, result: Any) -> Tensor:
     return cast(result, gradient.dtype)
 
 
-def with_hooks(targets: Sequence[Tensor], gradients: Sequence[Tensor]) -> list[Tensor]:
-    """The gradients after the hooks of those targets that are parameters."""
+def with_hooks(targets: Sequence[Tensor], gradients: Sequence[Any]) -> list[Any]:
+    """The gradients after the hooks of those targets that are parameters; None is no gradient."""
     out = []
     for target, gradient in zip(targets, gradients):
-        for (hook,) in vars(target).get("_gradient_hooks", ()) if target._kind == "parameter" else ():
+        has_hooks = target._kind == "parameter" and gradient is not None
+        for (hook,) in vars(target).get("_gradient_hooks", ()) if has_hooks else ():
             gradient = replaced(gradient, hook(gradient))
         out.append(gradient)
     return out

@@ -11,6 +11,7 @@ from .dtypes import bool_, float32, int64
 from .errors import TypeError
 from .half_precision import in_f32
 from .type_aliases import Operand, Tensor
+from .zero_gradients import with_zero_gradient
 
 # Each row of ROWS has the expression of x, its derivative ("" if the derivative of the expression is accurate) and a
 # description. In LOG1P, 1 + x - 1 is the part of x that remains in 1 + x (Kahan).
@@ -173,7 +174,7 @@ def sign(input: Operand) -> Tensor:
     if x.dtype is bool_:
         return x
     fixed = _core.stop_gradient(x)
-    return _core.cast(fixed > 0, x.dtype) - _core.cast(fixed < 0, x.dtype)
+    return with_zero_gradient(_core.cast(fixed > 0, x.dtype) - _core.cast(fixed < 0, x.dtype), x)
 
 
 def isnan(input: Operand) -> Tensor:

@@ -17,6 +17,7 @@ from .functions import cast
 from .rounding import floor
 from .type_aliases import Sizes, Tensor
 from .user_line import _at
+from .zero_gradients import with_zero_gradient
 
 
 def rand(
@@ -72,12 +73,10 @@ def randn_like(input: Tensor, dtype: Optional[DType] = None, *, device: Any = No
 
 def bernoulli(input: Tensor) -> Tensor:
     """Draws 1 with the probability that each element of input gives, otherwise 0."""
-    return cast(
-        _core.lt(
-            rand(list(input.shape), dtype=float64 if input.dtype is float64 else float32), _core.stop_gradient(input)
-        ),
-        input.dtype,
+    drawn = _core.lt(
+        rand(list(input.shape), dtype=float64 if input.dtype is float64 else float32), _core.stop_gradient(input)
     )
+    return with_zero_gradient(cast(drawn, input.dtype), input)
 
 
 __all__ = ["bernoulli", "rand", "rand_like", "randint", "randn", "randn_like"]

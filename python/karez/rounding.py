@@ -10,6 +10,7 @@ from .errors import TypeError, UserError
 from .half_precision import in_f32
 from .pointwise import is_bool, tensor_of
 from .type_aliases import Operand, Tensor
+from .zero_gradients import with_zero_gradient
 
 SIGNS_DIFFER = "fmod(x, y) < 0 && y > 0 || fmod(x, y) > 0 && y < 0"  # remainder and divisor have different signs
 
@@ -22,7 +23,7 @@ def div(input: Operand, other: Operand, *, rounding_mode: Optional[str] = None) 
     if rounding_mode not in ("floor", "trunc"):
         raise UserError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
     if rounding_mode == "floor":
-        return floor_divide(input, other)
+        return with_zero_gradient(floor_divide(input, other), _core.plus(input, other))
     a, b = _as_integers(input, other)
     return trunc(_core.over(input, other)) if a is None or b is None else _core.apply("div", [a, b])
 
@@ -75,7 +76,8 @@ def trunc(input: Operand) -> Tensor:
         return x
     fixed = _core.stop_gradient(x)
     small = _core.lt(_core.abs(fixed), 2.0**62)  # larger values are integers; NaN fails the comparison
-    return _core.where(small, _core.cast(_core.cast(_core.where(small, fixed, 0.0), int64), x.dtype), fixed)
+    rounded = _core.where(small, _core.cast(_core.cast(_core.where(small, fixed, 0.0), int64), x.dtype), fixed)
+    return with_zero_gradient(rounded, x)
 
 
 def floor(input: Operand) -> Tensor:

@@ -14,6 +14,7 @@ from .dtypes import int64
 from .errors import ShapeError, TypeError, UserError
 from .type_aliases import Tensor
 from .user_line import _at
+from .zero_gradients import with_zero_gradient
 
 
 def assign(self: Tensor, value: Tensor) -> Tensor:
@@ -31,7 +32,7 @@ def assign(self: Tensor, value: Tensor) -> Tensor:
             f"write x = x + 1 instead of x += 1, or write a copy, x.clone()"
             f"{see_difference('writes in a compiled function')}{_at()}"
         )
-    _core.write(self, value)
+    _core.write(self, with_zero_gradient(value, self))
     return self
 
 

@@ -1,4 +1,5 @@
 // Gradients outside of compiled functions: leaves, records of computations, and backward.
+#include "karez/api/function_transforms.h"
 #include "karez/api/interactive.h"
 
 #include "python/src/bindings.h"
@@ -28,30 +29,45 @@ nb::tuple targets_of(const std::vector<const Value*>& outputs) {
   return nb::make_tuple(parameters, leaves);
 }
 
+// Parameters and tensors.
+GradientTargets targets_from(const std::vector<const Value*>& targets) {
+  GradientTargets out;
+  for (const Value* target : targets) {
+    if (const Tensor* tensor = target->tensor()) out.leaves.push_back(*tensor);
+    else out.parameters.push_back(target->parameter());
+  }
+  return out;
+}
+
+// Gradients of parameters and then those of tensors, in the order of the targets; None for an uninitialised tensor.
+nb::list in_order_of(const std::vector<const Value*>& targets, const std::vector<Tensor>& gradients,
+                     std::size_t parameters) {
+  std::size_t next_parameter = 0, next_leaf = parameters;
+  nb::list out;
+  for (const Value* target : targets) {
+    const Tensor& gradient = gradients[target->tensor() != nullptr ? next_leaf++ : next_parameter++];
+    if (gradient.id.valid() || gradient.lazy != nullptr) out.append(Value(gradient));
+    else out.append(nb::none());
+  }
+  return out;
+}
+
 // `seeds` has None for an output without a seed. Each target is a parameter or a tensor.
-std::vector<Value> gradients_of(const std::vector<const Value*>& outputs, const nb::list& seeds,
-                                const std::vector<const Value*>& targets, bool retain_graph, bool create_graph) {
+nb::list gradients_of(const std::vector<const Value*>& outputs, const nb::list& seeds,
+                      const std::vector<const Value*>& targets, bool retain_graph, bool create_graph, bool zeros) {
   const SourceLine line = user_line();
   ensure_default_device();
   std::vector<Tensor> seed_tensors;
   for (nb::handle seed : seeds)
     seed_tensors.push_back(seed.is_none() ? Tensor() : nb::inst_ptr<Value>(seed)->outside());
-  GradientTargets wrt;
-  for (const Value* target : targets) {
-    if (const Tensor* tensor = target->tensor()) wrt.leaves.push_back(*tensor);
-    else wrt.parameters.push_back(target->parameter());
-  }
+  const GradientTargets wrt = targets_from(targets);
   const std::vector<Tensor> outputs_outside = tensors_of(outputs);
   std::vector<Tensor> gradients;
   {
     GilRelease without_gil;
-    gradients = backward(outputs_outside, seed_tensors, wrt, {retain_graph, create_graph}, line);
+    gradients = backward(outputs_outside, seed_tensors, wrt, {retain_graph, create_graph, zeros}, line);
   }
-  std::vector<Value> out;
-  std::size_t next_parameter = 0, next_leaf = wrt.parameters.size();
-  for (const Value* target : targets)
-    out.emplace_back(std::move(gradients[target->tensor() != nullptr ? next_leaf++ : next_parameter++]));
-  return out;
+  return in_order_of(targets, gradients, wrt.parameters.size());
 }
 
 }  // namespace
@@ -77,7 +93,15 @@ void init_autograd(nb::module_& m) {
   m.def(
       "leaf_identity", [](const Value& value) { return identity_of(value.outside()); }, "input"_a);
   m.def("gradient_targets", &targets_of, "outputs"_a);
-  m.def("backward", &gradients_of, "outputs"_a, "seeds"_a, "targets"_a, "retain_graph"_a, "create_graph"_a);
+  m.def("backward", &gradients_of, "outputs"_a, "seeds"_a, "targets"_a, "retain_graph"_a, "create_graph"_a,
+        "zeros"_a = true);
+  m.def(
+      "vector_jacobian_of",
+      [](const Operands& outputs, const Operands& seeds, const std::vector<const Value*>& targets) {
+        const GradientTargets wrt = targets_from(targets);
+        return in_order_of(targets, vector_jacobian(terms_of(outputs), terms_of(seeds), wrt), wrt.parameters.size());
+      },
+      "outputs"_a, "seeds"_a, "targets"_a);
 }
 
 }  // namespace karez::python

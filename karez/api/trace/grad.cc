@@ -21,9 +21,9 @@ void check_loss(const Trace& t, const Term& loss) {
 }
 
 // `depends` says for each value in `wrt` whether the loss depends on it; if empty, the loss is assumed to depend on all
-// of them.
-std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt,
-                              const std::vector<bool>& depends = {}) {
+// of them. With zeros=false, a value on which it does not depend has an uninitialised tensor.
+std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> wrt, std::span<const ValueId> stops,
+                              const std::vector<bool>& depends = {}, bool zeros = true) {
   std::vector<Tensor> out;
   const ValueId scale =
       t.scales_losses() ? build::cast(t.builder, t.loss_scale(), t.graph.type(loss).dtype) : ValueId();
@@ -32,12 +32,39 @@ std::vector<Tensor> gradients(Trace& t, ValueId loss, std::span<const ValueId> w
   const std::vector<ops::ValueHook> value_hooks = t.value_hooks;
   for (ValueId id :
        gradient(t.builder, loss, wrt,
-                {.stops = t.gradient_stops(), .seed = scale, .hooks = hooks, .value_hooks = value_hooks})) {
+                {.stops = stops, .seed = scale, .hooks = hooks, .value_hooks = value_hooks, .zeros = zeros})) {
+    if (!id.valid()) {
+      out.emplace_back();
+      continue;
+    }
     const bool is_zero = !depends.empty() && !depends[out.size()];
     out.push_back(t.tensor(scale.valid() && !is_zero ? t.unscale(id) : id));
     if (is_zero) t.mark_no_gradient(out.back());
   }
   return out;
+}
+
+// The sum of outputs[i] * seeds[i]. Adds the copies of the seeds to `stops`: they are weights here, even if they depend
+// on the targets, and later gradients flow through the copies.
+ValueId weighted_sum(Trace& t, const std::vector<Term>& outputs, const std::vector<Term>& seeds,
+                     std::vector<ValueId>& stops) {
+  Builder& b = t.builder;
+  ValueId sum;
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    const ValueId output = t.value(outputs[i]), seed = t.value(seeds[i]);
+    const TensorType type = t.graph.type(output);
+    require(ErrorKind::type, type == t.graph.type(seed), "the seed of an output ", type, " must have its type, got ",
+            t.graph.type(seed));
+    stops.push_back(build::reshape(b, seed, type.shape));
+    const ValueId term = build::sum(b, build::mul(b, output, stops.back()));
+    sum = sum.valid() ? build::add(b, sum, build::cast(b, term, t.graph.type(sum).dtype)) : term;
+  }
+  return sum;
+}
+
+void require_seeds(const std::vector<Term>& outputs, const std::vector<Term>& seeds) {
+  require(!outputs.empty() && outputs.size() == seeds.size(), "vector_jacobian: expected a seed for each of ",
+          outputs.size(), " outputs, got ", seeds.size());
 }
 
 }  // namespace
@@ -47,7 +74,7 @@ std::vector<Tensor> grad(Term loss, const std::vector<Tensor>& tensors) {
     check_loss(t, loss);
     std::vector<ValueId> wrt;
     for (const auto& tensor : tensors) wrt.push_back(t.value(Term(tensor)));
-    return gradients(t, t.value(loss), wrt);
+    return gradients(t, t.value(loss), wrt, t.gradient_stops());
   });
 }
 
@@ -60,35 +87,35 @@ std::vector<Tensor> grad(Term loss, const std::vector<Parameter>& parameters) {
     std::vector<bool> depends;
     for (const Parameter& parameter : parameters)
       depends.push_back(std::find(ancestors.begin(), ancestors.end(), parameter) != ancestors.end());
-    return gradients(t, id, versions, depends);
+    return gradients(t, id, versions, t.gradient_stops(), depends);
   });
 }
 
 std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std::vector<Term>& seeds,
                                     const std::vector<Tensor>& wrt) {
-  require(!outputs.empty() && outputs.size() == seeds.size(), "vector_jacobian: expected a seed for each of ",
-          outputs.size(), " outputs, got ", seeds.size());
+  require_seeds(outputs, seeds);
   return at_line(outputs[0].where, [&](Trace& t) {
-    Builder& b = t.builder;
     std::vector<ValueId> targets, stops = t.gradient_stops();
     for (const Tensor& tensor : wrt) targets.push_back(t.value(Term(tensor)));
-    ValueId loss;
-    for (std::size_t i = 0; i < outputs.size(); ++i) {
-      const ValueId output = t.value(outputs[i]), seed = t.value(seeds[i]);
-      const TensorType type = t.graph.type(output);
-      require(ErrorKind::type, type == t.graph.type(seed), "the seed of an output ", type, " must have its type, got ",
-              t.graph.type(seed));
-      // Seeds are weights here, even if they depend on `wrt`; later gradients flow through the copy.
-      stops.push_back(build::reshape(b, seed, type.shape));
-      const ValueId term = build::sum(b, build::mul(b, output, stops.back()));
-      loss = loss.valid() ? build::add(b, loss, build::cast(b, term, t.graph.type(loss).dtype)) : term;
-    }
+    const ValueId loss = weighted_sum(t, outputs, seeds, stops);
     std::vector<Tensor> out;
     const std::vector<ops::GradientHook> hooks = t.gradient_hooks;
     const std::vector<ops::ValueHook> value_hooks = t.value_hooks;
-    for (ValueId id : gradient(b, loss, targets, {.stops = stops, .hooks = hooks, .value_hooks = value_hooks}))
+    for (ValueId id : gradient(t.builder, loss, targets, {.stops = stops, .hooks = hooks, .value_hooks = value_hooks}))
       out.push_back(t.tensor(id));
     return out;
+  });
+}
+
+std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std::vector<Term>& seeds,
+                                    const GradientTargets& targets) {
+  require_seeds(outputs, seeds);
+  return at_line(outputs[0].where, [&](Trace& t) {
+    std::vector<ValueId> stops = t.gradient_stops();
+    const ValueId loss = weighted_sum(t, outputs, seeds, stops);
+    std::vector<ValueId> wrt = t.versions_read(loss, targets.parameters);
+    for (const Tensor& tensor : targets.leaves) wrt.push_back(t.value(Term(tensor)));
+    return gradients(t, loss, wrt, stops, {}, false);
   });
 }
 

@@ -2,6 +2,7 @@
 #include "karez/api/trace/joined_graph.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "karez/api/functions.h"
 #include "karez/api/namespace.h"
@@ -49,6 +50,7 @@ JoinedGraph::JoinedGraph(const Expressions& expressions, const BackwardOptions& 
     : expressions_(expressions),
       create_graph_(options.create_graph),
       retain_graph_(options.retain_graph || options.create_graph),
+      zeros_(options.zeros),
       where_(where) {
   for (const auto& expression : expressions) {
     if (!expression->has_mesh) continue;
@@ -64,7 +66,13 @@ std::vector<Tensor> JoinedGraph::gradients(const std::vector<Tensor>& outputs, c
     const Trace::Scope scope(scratch_->trace);
     out = build(outputs, seeds, targets);
   }
-  return write(out, false);
+  std::vector<ValueId> roots;
+  std::copy_if(out.begin(), out.end(), std::back_inserter(roots), [](ValueId id) { return id.valid(); });
+  const std::vector<Tensor> written = write(roots, false);
+  std::vector<Tensor> gradients;
+  auto next = written.begin();
+  for (const ValueId id : out) gradients.push_back(id.valid() ? *next++ : Tensor());
+  return gradients;
 }
 
 std::vector<ValueId> JoinedGraph::build(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
@@ -100,12 +108,16 @@ std::vector<ValueId> JoinedGraph::build(const std::vector<Tensor>& outputs, cons
       if (!value->gradient_hooks().empty()) existing_[id] = value;
     run_existing();
   }
-  return ops::gradient(
-      t.builder, loss, wrt,
-      {.stops = stops, .hooks = hooks_, .value_hooks = value_hooks_, .before_hook = [this](auto gradients) {
-         const Trace::Scope outside(nullptr);
-         write(gradients, true);
-       }});
+  return ops::gradient(t.builder, loss, wrt,
+                       {.stops = stops,
+                        .hooks = hooks_,
+                        .value_hooks = value_hooks_,
+                        .before_hook =
+                            [this](auto gradients) {
+                              const Trace::Scope outside(nullptr);
+                              write(gradients, true);
+                            },
+                        .zeros = zeros_});
 }
 
 // Values of the record that a tensor has are about to be moved to the expression of the gradients, which has these

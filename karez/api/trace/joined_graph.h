@@ -56,7 +56,7 @@ class JoinedGraph {
   void require_unchanged(const base::ById<ValueId, bool>& needed) const;
 
   const Expressions& expressions_;
-  bool create_graph_, retain_graph_;
+  bool create_graph_, retain_graph_, zeros_;
   SourceLine where_;
   std::shared_ptr<Expression> scratch_ = std::make_shared<Expression>();
   std::map<const Expression*, base::ById<ValueId, ValueId>> added_;  // with the ids of their values in the graph
