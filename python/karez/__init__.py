@@ -44,6 +44,7 @@ from .storage_functions import *
 from .unique_values import *
 from .random import *
 from .scan import scan as scan
+from .writes import update as update
 from .dlpack import from_dlpack as from_dlpack
 from .drawing import show as show
 from .functions import (

@@ -26,7 +26,6 @@ from ._core import (
     relu,
     rotary,
     tracing,
-    update,
     where as where,  # kz.where is another function, which also accepts a condition alone
 )
 from .creation import full_like, zeros
@@ -338,7 +337,6 @@ __all__ = [
     "tril",
     "triu",
     "unsqueeze",
-    "update",
     "var",
 ]
 __all__ += pointwise_functions.__all__

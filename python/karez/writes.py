@@ -54,6 +54,16 @@ def copy_(self: Tensor, src: Any, non_blocking: bool = False) -> Tensor:
     return assign(self, value)
 
 
+def update(parameter: Tensor, value: Any) -> None:
+    """Writes a value to a parameter or buffer, also in a compiled function, or to the tensor that functional_call has
+    put in its place. No gradient flows through the value."""
+    if isinstance(parameter, Tensor) and parameter._kind != "parameter":
+        with grad_mode.no_grad():
+            copy_(parameter, _core.detached(value) if isinstance(value, Tensor) else value)
+    else:
+        _core.update(parameter, value)
+
+
 def fill_(self: Tensor, value: Any) -> Tensor:
     """Sets all elements to a number, or to the element of a tensor without dimensions."""
     if isinstance(value, Tensor) and value.ndim:

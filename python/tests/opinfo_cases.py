@@ -26,6 +26,10 @@ ADAPTED = {  # ops whose samples have arguments in another order or form
     "einsum": lambda tensors, equation: kz.einsum(equation, *tensors),
     "nn.functional.embedding": lambda weight, index, **keywords: kz.F.embedding(index, weight, **keywords),
     "where": lambda x, condition, value: kz.where(condition, x, value),
+    # Batch norm writes to running statistics, and arguments of a compiled function cannot be written.
+    "nn.functional.batch_norm": lambda x, mean, var, *options, **keywords: kz.F.batch_norm(
+        x, *(value if value is None else value.clone() for value in (mean, var)), *options, **keywords
+    ),
 }
 # functions whose results have shapes that depend on values, which they read; they do not work in compiled functions
 OUTSIDE = {"argwhere", "bincount", "masked_select", "nonzero", "unique", "unique_consecutive"}

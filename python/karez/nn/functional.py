@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Optional
+
+import numpy
 
 from .. import _core
 from .._core import correct_count, group_norm as _group_norm, linear, one_hot, rotary, sigmoid, tanh
 from ..creation import full, zeros_like
 from ..errors import ShapeError, UserError
 from ..functions import gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, unsqueeze, where
+from ..grad_mode import no_grad
 from ..half_precision import in_f32
 from ..manipulation import repeat_interleave
 from ..pointwise import tensor_of
 from ..type_aliases import Tensor
 from ..user_line import _at
-from ..writes import returned
+from ..writes import returned, update
 from . import activations, losses, padding, pooling, resizing
 from .activations import *
 from .losses import *
@@ -239,9 +243,11 @@ def batch_norm(
     eps: float = 1e-5,
 ) -> Tensor:
     """Normalises each channel. In training, uses the statistics of the entire batch, even if devices hold parts of the
-    batch, and updates the running statistics if they are parameters."""
+    batch, and updates the running statistics, which are buffers or tensors."""
     channels = [input.shape[1]]
-    if getattr(running_mean, "_kind", "array") != "parameter":
+    if any(getattr(running, "_kind", "array") != "parameter" for running in (running_mean, running_var)):
+        if training and isinstance(running_mean, Tensor) and isinstance(running_var, Tensor):
+            _update_statistics(input, running_mean, running_var, momentum)
         return _normalised(input, running_mean, running_var, weight, bias, training, eps)
     return _core.batch_norm(
         input,
@@ -255,11 +261,26 @@ def batch_norm(
     )
 
 
+def _update_statistics(input: Any, running_mean: Tensor, running_var: Tensor, momentum: float) -> None:
+    """Moves running statistics towards those of the batch: those of each micro-batch, in order."""
+    with no_grad():
+        parts = _core.batch_parts(input)
+        x = _core.cast(_core.reshape(input, [parts, -1, *input.shape[1:]]), running_mean.dtype)
+        axes = [d for d in range(x.ndim) if d not in (0, 2)]
+        means = mean(x, axes, True)
+        count = math.prod(x.shape) / math.prod(means.shape)
+        variances = mean((x - means) * (x - means), axes) * (count / (count - 1) if count > 1 else math.inf)
+        weights = numpy.array([[momentum * (1 - momentum) ** (parts - 1 - i)] for i in range(parts)])
+        for running, values in ((running_mean, reshape(means, [parts, -1])), (running_var, variances)):
+            weighted = values * weights.astype(running.dtype.name)
+            update(running, running * (1 - momentum) ** parts + _core.sum(weighted, 0))
+
+
 @in_f32
 def _normalised(
     input: Any, running_mean: Any, running_var: Any, weight: Any, bias: Any, training: bool, eps: float
 ) -> Tensor:
-    """Batch norm with the given statistics or with those of the batch; running statistics are not updated."""
+    """Batch norm with the given statistics or with those of the batch."""
     shape, input_shape = [-1] + [1] * (input.ndim - 2), input.shape
     if training or running_mean is None:
         parts = _core.batch_parts(input)

@@ -11,6 +11,7 @@ from ..dtypes import int64
 from ..errors import UserError
 from ..pointwise import tensor_of
 from ..type_aliases import Operand, Tensor
+from ..writes import update
 from . import functional as F, init
 from .init import constant as _constant
 from .layer import Layer, require_positive
@@ -271,7 +272,7 @@ class BatchNorm2d(Layer):
 
     def forward(self, x: Operand) -> Tensor:
         if self.training:
-            functions.update(self.num_batches_tracked, self.num_batches_tracked + batch_parts(x))
+            update(self.num_batches_tracked, self.num_batches_tracked + batch_parts(x))
         return F.batch_norm(
             x, self.running_mean, self.running_var, self.weight, self.bias, self.training, self.momentum, self.eps
         )
