@@ -12,6 +12,7 @@ from typing import Any, Callable, Optional, Union, overload
 from . import _core, host_copies, tree_util
 from .errors import Error, UserError, without_own_frames
 from .layouts import rule_of
+from .nn.hooks import all_modules
 from .plans import Plan
 from .program import Program, UnexpectedGradients, is_leaf, number_kind
 from .recording import TracedCallable, gradient_holders
@@ -202,6 +203,7 @@ class Compiled(TracedCallable):
             if (
                 (program.captured is None or program.captured.guards.all_hold())
                 and program.has_inputs()
+                and (program.module_hooks is None or program.module_hooks == all_modules._registered_hooks)
                 and (not gradient_holders and not program.earlier or program.gradients_hold())
             ):
                 break

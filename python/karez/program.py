@@ -15,7 +15,8 @@ from .captured_state import CapturedState
 from .errors import NameError
 from .grad_mode import no_grad
 from .module_search import modules_read
-from .nn.module import Module, ModulePathScope
+from .nn.hooks import all_modules
+from .nn.module import Module, ModulePathScope, TracedCalls
 from .recording import TraceScope, gradient_holders
 from .reflection import safe_repr
 from .type_aliases import Tensor
@@ -54,6 +55,7 @@ class Program:
         self.cleared_gradients: list[Any] = []  # the parameters whose gradients are None after a call
         self.earlier = [weakref.ref(p) for p in earlier]
         self.without_earlier: dict[int, Any] = {}  # the parameters that had no such gradient when the trace read it
+        self.module_hooks: Any = None  # the hooks of all modules; None if the trace has called no module
         self.function: _core.Function
         self.captured: Optional[CapturedState] = None
         self.sources, self.rewritten = sources, rewritten
@@ -88,6 +90,7 @@ class Program:
                     ) as gradients,
                     ModulePathScope(*modules_read(owner.__wrapped__)),
                     debug.OutputScope() as output_scope,
+                    TracedCalls() as traced_calls,
                     captured or nullcontext(),
                 ):
                     output = owner.__wrapped__(*args, **keywords)
@@ -96,6 +99,7 @@ class Program:
                         raise UnexpectedGradients(list(unexpected.values()))
             finally:
                 _local.tracing = not outermost
+            program.module_hooks = traced_calls.hooks if traced_calls.exist else None
             leaves: list[Any] = []
             program.results = tree_util.tree_flatten(output, _is_result, leaves)
             program.debug_outputs = output_scope.debug_outputs
@@ -180,6 +184,7 @@ class Program:
             [
                 (f"'{owner.__name__}'", owner.__wrapped__),
                 *((f"argument {safe_repr(value):.40}", value) for value in tree_util.static_objects(structure)),
+                *(("a hook of all modules", hook.function) for hook in all_modules._registered_hooks),
             ],
             self.rewritten,
             owner._rewrite_counts,

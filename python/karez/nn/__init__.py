@@ -1,6 +1,6 @@
 """Modules and the usual layers. The code of a model does not depend on devices."""
 
-from . import functional as functional, init as init, utils as utils
+from . import functional as functional, init as init, modules as modules, utils as utils
 from .attention import MultiheadAttention as MultiheadAttention
 from .containers import ModuleDict as ModuleDict, ModuleList as ModuleList, Sequential as Sequential
 from .function_modules import (

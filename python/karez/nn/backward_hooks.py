@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 from .. import _core
@@ -30,6 +31,14 @@ class HookedCall:
     def copied_outputs(self, output: Any) -> Any:
         """The output for the caller."""
         if not isinstance(output, (Tensor, tuple)):
+            own_hooks = [hook for hook in self.module._registered_hooks if hook in (*self.hooks, *self.pre_hooks)]
+            if not own_hooks:
+                warnings.warn(
+                    f"the backward hooks of all modules are not called for {self.name}, since its output is no tensor "
+                    f"or tuple but a {type(output).__name__}",
+                    stacklevel=6,
+                )
+                return output
             raise TypeError(
                 f"the output of {self.name}, which has full backward hooks, must be a tensor or a tuple, got "
                 f"{type(output).__name__}{_at()}"

@@ -8,6 +8,7 @@ from typing import Any, Optional, Union
 from ..errors import NameError, TypeError, UserError
 from ..type_aliases import Tensor
 from ..user_line import _at
+from .hooks import ATTRIBUTES
 from .module import Module, _named_tensors
 from .parameter import Parameter
 
@@ -93,7 +94,7 @@ def _replaced(value: Any, name: str, values: Values, replacements: Mapping[int, 
     if isinstance(value, dict):
         items = {key: _replaced(item, f"{name}.{key}", values, replacements) for key, item in value.items()}
         return items if any(items[key] is not item for key, item in value.items()) else value
-    if isinstance(value, (list, tuple)) and not name.endswith("_registered_hooks"):
+    if isinstance(value, (list, tuple)) and name.rpartition(".")[2] not in ATTRIBUTES:
         listed = [_replaced(item, f"{name}.{i}", values, replacements) for i, item in enumerate(value)]
         if all(new is old for new, old in zip(listed, value)):
             return value

@@ -25,16 +25,18 @@ class Hook(NamedTuple):
 
 
 class RemovableHandle:
-    """A registered hook. remove() removes it from its module, as does the end of a `with` statement."""
+    """A registered hook. remove() removes it from its module, or from all modules, as does the end of a `with`
+    statement."""
 
-    def __init__(self, module: Any, hook: Hook) -> None:
-        self._module, self._hook = weakref.ref(module), hook
+    def __init__(self, module: Any, hook: Any, attribute: str = "_registered_hooks") -> None:
+        self._module, self._hook, self._attribute = weakref.ref(module), hook, attribute
 
     def remove(self) -> None:
         """Removes the hook from its module, unless it has been removed already."""
         module = self._module()
         if module is not None:
-            _set_hooks(module, tuple(hook for hook in module._registered_hooks if hook is not self._hook))
+            hooks = getattr(module, self._attribute)
+            set_hooks(module, tuple(hook for hook in hooks if hook is not self._hook), self._attribute)
 
     def __enter__(self) -> RemovableHandle:
         return self
@@ -45,18 +47,67 @@ class RemovableHandle:
     def __deepcopy__(self, memo: Any) -> RemovableHandle:
         """A handle for the copied hook of the copied module."""
         module = self._module()
-        if module is None:
+        if module is None or module is all_modules:
             return self
-        return RemovableHandle(copy.deepcopy(module, memo), copy.deepcopy(self._hook, memo))
+        return RemovableHandle(copy.deepcopy(module, memo), copy.deepcopy(self._hook, memo), self._attribute)
 
 
-def _set_hooks(module: Any, hooks: tuple[Hook, ...]) -> None:
+# The attributes with the hooks of a module, which are no parameters or child modules of it.
+ATTRIBUTES = frozenset({"_registered_hooks", "_state_hooks"})
+
+
+def set_hooks(module: Any, hooks: tuple[Any, ...], attribute: str = "_registered_hooks") -> None:
     """Replaces the tuple of hooks. Without hooks the module has no such attribute, as before the first one, so that the
     guards of a program of that time hold again."""
     if hooks:
-        vars(module)["_registered_hooks"] = hooks
+        vars(module)[attribute] = hooks
     else:
-        vars(module).pop("_registered_hooks", None)
+        vars(module).pop(attribute, None)
+
+
+class _AllModules:
+    """The hooks of all modules."""
+
+    _registered_hooks: tuple[Hook, ...] = ()
+
+
+all_modules = _AllModules()
+
+
+def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Like Module.register_forward_pre_hook, for all modules. The hooks of all modules are called before those of the
+    module, in the order in which they were registered."""
+    return _register(all_modules, "register_module_forward_pre_hook", Hook(PRE, hook, False, False))
+
+
+def register_module_forward_hook(
+    hook: Callable[..., Any], *, with_kwargs: bool = False, always_call: bool = False
+) -> RemovableHandle:
+    """Like Module.register_forward_hook, for all modules."""
+    return _register(all_modules, "register_module_forward_hook", Hook(POST, hook, with_kwargs, always_call))
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Like Module.register_full_backward_pre_hook, for all modules."""
+    return _register(all_modules, "register_module_full_backward_pre_hook", Hook(BACKWARD_PRE, hook, False, False))
+
+
+def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """Like Module.register_full_backward_hook, for all modules."""
+    return _register(all_modules, "register_module_full_backward_hook", Hook(BACKWARD, hook, False, False))
+
+
+def _register(module: Any, method: str, hook: Hook, prepend: bool = False) -> RemovableHandle:
+    require_function(method, hook.function)
+    hooks = module._registered_hooks
+    set_hooks(module, (hook, *hooks) if prepend else (*hooks, hook))
+    return RemovableHandle(module, hook)
+
+
+def require_function(method: str, hook: Any) -> None:
+    """Checks the argument of a method that registers a hook."""
+    if not callable(hook):
+        raise TypeError(f"{method}: the hook must be a function, got {hook!r}{_at()}")
 
 
 class Hooked:
@@ -100,15 +151,11 @@ class Hooked:
         with_kwargs: bool = False,
         always_call: bool = False,
     ) -> RemovableHandle:
-        if not callable(hook):
-            raise TypeError(f"{method}: the hook must be a function, got {hook!r}{_at()}")
-        entry = Hook(kind, hook, with_kwargs, always_call)
-        _set_hooks(self, (entry, *self._registered_hooks) if prepend else (*self._registered_hooks, entry))
-        return RemovableHandle(self, entry)
+        return _register(self, method, Hook(kind, hook, with_kwargs, always_call), prepend)
 
     def _hooks_of(self, kind: str) -> list[Hook]:
         """The hooks of one kind. A hook that another one removes meanwhile is still called, as in PyTorch."""
-        return [hook for hook in self._registered_hooks if hook.kind == kind]
+        return [hook for hook in (*all_modules._registered_hooks, *self._registered_hooks) if hook.kind == kind]
 
     def _call_with_hooks(self, args: Any, keywords: Any) -> Any:
         output, called = None, []

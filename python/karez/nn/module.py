@@ -6,7 +6,7 @@ import copy
 import copyreg
 import math
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import nullcontext
 from typing import Any, Callable, NoReturn, Optional, TypeVar
 
@@ -15,10 +15,10 @@ from ..devices import no_cuda, target_of_to
 from ..dtypes import bfloat16, dtype as DType, float16, float32, float64
 from ..errors import NameError, TypeError, UserError
 from ..user_line import _at
-from ..worlds import world
-from .hooks import Hooked
+from .hooks import ATTRIBUTES, Hooked, all_modules
 from .member_list import MemberList
-from .parameter import Buffer, Parameter, parameter_values, value_for_parameter
+from .module_state import ModuleState
+from .parameter import Buffer, Parameter
 
 _local = threading.local()
 Self = TypeVar("Self", bound="Module")
@@ -26,7 +26,7 @@ Self = TypeVar("Self", bound="Module")
 copyreg.pickle(type(_core.relu), lambda function: function.__name__)  # copied modules share functions
 
 
-class Module(Hooked):
+class Module(Hooked, ModuleState):
     """The base class of modules. Parameters and child modules are plain attributes, or items of lists, tuples and dicts
     in attributes. Subclasses define forward(...).
 
@@ -54,18 +54,15 @@ class Module(Hooked):
             if not _core.tracing():
                 if depth == 0:
                     self._name_parameters()
-                return (
-                    self._call_with_hooks(args, keywords) if self._registered_hooks else self.forward(*args, **keywords)
-                )
+                has_hooks = self._registered_hooks or all_modules._registered_hooks
+                return self._call_with_hooks(args, keywords) if has_hooks else self.forward(*args, **keywords)
+            _local.has_traced_call = True
             with ModulePathScope() if getattr(_local, "paths", None) is None else nullcontext():
                 if id(self) not in _local.paths:
                     _add_root(self)
                 with _core.Within(_local.paths[id(self)][0]):
-                    return (
-                        self._call_with_hooks(args, keywords)
-                        if self._registered_hooks
-                        else self.forward(*args, **keywords)
-                    )
+                    has_hooks = self._registered_hooks or all_modules._registered_hooks
+                    return self._call_with_hooks(args, keywords) if has_hooks else self.forward(*args, **keywords)
         finally:
             _local.depth = depth
 
@@ -181,44 +178,13 @@ class Module(Hooked):
             firsts.setdefault(id(p), (name, p))
         return list(firsts.values())
 
+    def _named_tensors(self) -> list[tuple[str, Parameter]]:
+        """A pair (path from this module, parameter or buffer) for each path."""
+        return _named_tensors(self, "", [])
+
     def _name_parameters(self) -> None:
         for name, p in _named_tensors(self, self._root, []):
             p._set_path(name)
-
-    def state_dict(self) -> dict[str, Any]:
-        """The values of parameters and buffers as NumPy arrays, by path from this module. A parameter that no function
-        has used has its initial values. A tied parameter is listed under each of its paths."""
-        self._name_parameters()
-        state = [(name, p) for name, p in _named_tensors(self, "", []) if p.persistent]
-        tensors = list({id(p): p for _, p in state}.values())
-        values = dict(zip(map(id, tensors), parameter_values(tensors)))
-        return {name: values[id(p)] for name, p in state}
-
-    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> tuple[list[str], list[str]]:
-        """Sets parameters and buffers, by path from this module, to NumPy arrays or to values that NumPy converts to
-        arrays. With strict=True, no path may be missing or unknown. For a tied parameter one path suffices; if there
-        are several, the last one counts. Returns the missing and the unknown paths."""
-        self._name_parameters()
-        tensors = {name: p for name, p in _named_tensors(self, "", []) if p.persistent}
-        named_ids = {id(tensors[name]) for name in state_dict if name in tensors}
-        missing, extra = (
-            [n for n, p in tensors.items() if id(p) not in named_ids],
-            [n for n in state_dict if n not in tensors],
-        )
-        if strict and (missing or extra):
-            faults = [
-                f"{fault} {', '.join(names[:8])}"
-                for fault, names in (("lacks", missing), ("has unknown names", extra))
-                if names
-            ]
-            raise NameError(f"load_state_dict: the state {' and '.join(faults)}; strict=False ignores them")
-        values = {
-            name: value_for_parameter(name, p, state_dict[name]) for name, p in tensors.items() if name in state_dict
-        }
-        for p, value in {id(tensors[name]): (tensors[name], value) for name, value in values.items()}.values():
-            p._adaptable = False
-            world().write(p, value)
-        return missing, extra
 
     def train(self: Self, mode: bool = True) -> Self:
         """Sets the training mode of the module and its descendants. In training mode, dropout is active and batch norms
@@ -298,6 +264,20 @@ class Module(Hooked):
         return "\n".join([f"{type(self).__name__}({', '.join(details)}{count}", *lines, ")"])
 
 
+class TracedCalls:
+    """A context manager that finds out whether modules are called in a trace, and has the hooks of all modules at its
+    beginning."""
+
+    def __enter__(self) -> TracedCalls:
+        self.outer, _local.has_traced_call = getattr(_local, "has_traced_call", False), False
+        self.hooks = all_modules._registered_hooks
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.exist = _local.has_traced_call
+        _local.has_traced_call = self.outer or self.exist
+
+
 def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
 
@@ -306,7 +286,7 @@ def _named_members(module: Any) -> Iterator[tuple[str, Any]]:
     """The parameters and child modules by name, in attribute order. An item of a list, tuple or dict has a name such as
     "blocks.0"."""
     for name, value in vars(module).items():
-        if name != "_registered_hooks":
+        if name not in ATTRIBUTES:
             yield from _named_values(name, value)
 
 
@@ -342,7 +322,7 @@ _PLAIN_TYPES = frozenset({bool, int, float, str, type(None)})
 def _add_tensors(out: list[tuple[str, Parameter]], path: str, items: dict[Any, Any], ancestors: list[Module]) -> None:
     """Appends the parameters and buffers of the values of `items`. Every call of an outermost module does this."""
     for name, value in items.items():
-        if type(value) in _PLAIN_TYPES or name == "_registered_hooks":
+        if type(value) in _PLAIN_TYPES or name in ATTRIBUTES:
             continue
         if isinstance(value, Parameter):
             out.append((f"{path}.{name}" if path else name, value))
