@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any, Optional
 
-from . import _core
+from . import _core, recording
 from .errors import DeviceError, UserError
 
 _lock = threading.Lock()  # held while a world is created or grown
@@ -265,8 +265,11 @@ def barrier() -> None:
 
 
 def reset() -> None:
-    """Discards variables and plans, and the state of a failed launch."""
+    """Discards variables, their gradients and plans, and the state of a failed launch."""
     world().reset()
+    for parameter in [reference() for reference in list(recording.gradient_holders.values())]:
+        if parameter is not None:
+            parameter.grad = None
 
 
 def _has_launcher() -> bool:

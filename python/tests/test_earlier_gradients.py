@@ -179,6 +179,16 @@ def test_a_gradient_with_a_nan_reaches_the_weights():
     assert np.isnan(setup.weight()[0, 0]) and setup.weight()[0, 1] == -np.inf and np.isfinite(setup.weight()[1]).all()
 
 
+def test_a_reset_discards_gradients():
+    setup = Setup()
+    setup.accumulate(X)
+    kz.reset()
+    assert setup.net.weight.grad is None and setup.net.bias.grad is None
+    expected = setup.weight() - 0.1 * setup.gradient()
+    setup.step(X)
+    np.testing.assert_allclose(setup.weight(), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_parameter_that_no_longer_exists_has_no_gradient():
     gc.collect()
     before = len(recording.gradient_holders)
