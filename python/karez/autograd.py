@@ -56,8 +56,9 @@ def set_gradient(self: Tensor, value: Optional[Tensor]) -> None:
             f"grad must be None or a tensor {self._text()}, got "
             f"{value._text() if isinstance(value, Tensor) else type(value).__name__}{_at()}"
         )
-    vars(self)["_grad"] = value
-    if self._kind == "parameter":
+    attributes = vars(self)
+    attributes["_grad"] = value
+    if "_gradient_hooks" in attributes:  # a parameter
         recording.note_gradient(self, value is not None)
 
 

@@ -143,10 +143,10 @@ class Program:
     def _earlier_gradients(self, inputs: list[Any], unexpected: dict[int, Any]) -> Callable[[Any], Any]:
         """The function that returns the gradient of a parameter that earlier calls have left, or None. If it is not an
         input of the program, the function adds the parameter to `unexpected`."""
-        expected = dict(zip([p._identity for p in self._earlier_parameters()], inputs))
+        expected = dict(zip(map(id, self._earlier_parameters()), inputs))
 
         def earlier(parameter: Any) -> Any:
-            identity = parameter._identity
+            identity = id(parameter)
             if identity in expected:
                 return expected[identity]
             if identity not in gradient_holders:
@@ -160,14 +160,13 @@ class Program:
     def gradients_hold(self) -> bool:
         """Whether those gradients of earlier calls exist that the program reads, and no others that it would read."""
         return all(
-            (parameter := reference()) is not None and parameter._identity in gradient_holders
-            for reference in self.earlier
+            (parameter := reference()) is not None and id(parameter) in gradient_holders for reference in self.earlier
         ) and not any(identity in gradient_holders for identity in self.without_earlier)
 
     def expected_gradients(self) -> list[Any]:
         """The parameters that have gradients of earlier calls, of those whose gradients a trace has read."""
         found = [reference() for reference in [*self.earlier, *self.without_earlier.values()]]
-        return [p for p in found if p is not None and p._identity in gradient_holders]
+        return [p for p in found if p is not None and id(p) in gradient_holders]
 
     def has_inputs(self) -> bool:
         """Whether the places that the trace did not reach still hold numbers and arrays that the program accepts."""

@@ -16,16 +16,18 @@ leaves: weakref.WeakValueDictionary[int, Any] = (
 )  # the tensors with requires_grad=True, by identity of their values
 
 
-gradient_holders: dict[int, weakref.ref[Any]] = {}  # the parameters whose grad is not None, by identity
+gradient_holders: dict[int, weakref.ref[Any]] = {}  # the parameters whose grad is not None, by their Python identity
 
 
 def note_gradient(parameter: Any, exists: bool) -> None:
     """The attribute grad of a parameter, outside of traces, is a tensor now, or None."""
-    identity = parameter._identity
     if exists:
-        gradient_holders[identity] = weakref.ref(parameter, lambda _: gradient_holders.pop(identity, None))
+        attributes, key = vars(parameter), id(parameter)
+        if "_reference" not in attributes:  # made once, because each step of an optimiser changes the attribute twice
+            attributes["_reference"] = weakref.ref(parameter, lambda _: gradient_holders.pop(key, None))
+        gradient_holders[key] = attributes["_reference"]
     else:
-        gradient_holders.pop(identity, None)
+        gradient_holders.pop(id(parameter), None)
 
 
 class TraceGradients:
