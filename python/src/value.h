@@ -108,6 +108,26 @@ template <> struct type_caster<karez::python::Operand> {
   }
 };
 
+// The items of a sequence may exist only while they are read, such as the rows of a tensor. They are kept until the
+// function returns.
+template <> struct type_caster<std::vector<const karez::python::Value*>> {
+  using Values = std::vector<const karez::python::Value*>;
+  using Item = make_caster<const karez::python::Value*>;
+  NB_TYPE_CASTER(Values, io_name("collections.abc.Sequence", "list") + const_name("[") + Item::Name + const_name("]"))
+  bool from_python(handle src, uint8_t flags, cleanup_list* cleanup) noexcept {
+    if (PySequence_Check(src.ptr()) == 0 || cleanup == nullptr) return false;
+    PyObject* items = PySequence_Tuple(src.ptr());
+    if (items == nullptr) return PyErr_Clear(), false;
+    cleanup->append(items);
+    for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); ++i) {
+      Item item;
+      if (!item.from_python(PyTuple_GET_ITEM(items, i), flags, cleanup)) return false;
+      value.push_back(item.operator karez::python::Value*());
+    }
+    return true;
+  }
+};
+
 template <> struct type_caster<karez::python::Dims> {
   NB_TYPE_CASTER(karez::python::Dims, const_name("int | collections.abc.Sequence[int]"))
   bool from_python(handle src, uint8_t flags, cleanup_list* cleanup) noexcept {

@@ -67,6 +67,17 @@ def test_an_error_in_a_trace_is_the_same():
         kz.compile(lambda x: kz.sum(x, x))(np.ones((2, 3), np.float32))
 
 
+def test_a_tensor_may_be_a_sequence_of_tensors():
+    def clipped(x):
+        gradients, norm = kz.optim.clip_by_global_norm(x, 1.0)
+        return gradients, norm
+
+    for _ in range(3):
+        gradients, norm = kz.compile(clipped)(np.full((4, 4), 2, np.float32))
+        assert norm.item() == 8 and len(gradients) == 4
+        np.testing.assert_allclose(gradients[3].numpy(), 0.25, rtol=1e-5)
+
+
 def test_dimensions_are_numbers_or_sequences():
     x = kz.ones(2, 3)
     for dim in (0, np.int64(0), [0], (0,), np.array([0])):
