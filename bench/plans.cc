@@ -9,7 +9,7 @@
 // the traced program. The columns "choices" and "cells" show the size of the search space: the number of layout choices
 // of all nodes, and the number of cells in the full cost tables of all values. A value's table has one cell for each
 // combination of the choices of the nodes that produce or read the value. The exit code is 1 if a case misses a target
-// (see `saved_cases`), or if its search space is smaller than in known.txt.
+// (see `saved_plan_cases`), or if its search space is smaller than in known.txt.
 #include <malloc.h>
 
 #include <atomic>
@@ -28,6 +28,7 @@
 #include <vector>
 
 #include "bench/models.h"
+#include "bench/plan_cases.h"
 #include "karez/api/trace/evaluator.h"
 #include "karez/base/test_source.h"
 #include "karez/ops/all_ops.h"
@@ -60,40 +61,10 @@ void operator delete(void* at, std::size_t) noexcept { operator delete(at); }
 namespace karez::bench {
 namespace {
 
-struct Case {
-  std::string name;
-  std::string graph;   // file in bench/plans, without ".graph"
-  std::string mesh;    // "": the meshes of the graph
-  double max_gap;      // percent
-  double max_seconds;  // 0: half a second plus 3 s per 1,000 nodes
-  std::string costs = "costs.txt";
-  double max_bytes = 100e6;
-};
-const Case saved_cases[] = {
-    {"gpt1-4", "gpt1", "data=4", 0, 0},  // GPTs of width 64 on 8 x 16 tokens with Adam, named by the number of layers
-    {"gpt1", "gpt1", "data=2,model=2", 0, 0},
-    {"gpt4", "gpt4", "data=2,model=2", 2, 0},
-    {"gpt12-4", "gpt12", "data=4", 0, 0},
-    {"gpt12", "gpt12", "data=2,model=2", 2, 0},
-    {"gpt1-4x3", "gpt1", "data=4,model=3", 3, 0},
-    {"gpt1-slow", "gpt1", "slow=2,model=2", 3, 0},
-    {"gpt4-slow", "gpt4", "slow=2,model=2", 3, 0},
-    {"gpt_wide", "gpt_wide", "data=2,model=2", 3, 0},  // one layer of width 1,024 on 8 x 512 tokens
-    {"gpt_mixed", "gpt_mixed", "data=2,model=2", 3, 0, "costs.txt", 105e6},  // layers of widths 64, 128, 96
-    {"resnet", "resnet", "data=2,model=2", 3, 0},
-    {"gpt2-2x2x2", "gpt2", "data=2,model=2,more=2", 9, 20, "costs.txt", 170e6},
-    {"gpt2-rates", "gpt2_rates", "data=2,model=2", 2, 0,
-     "rates.costs"},  // two layers of width 128 on 8 x 32 tokens, with measured rates
-    {"encoder_decoder", "encoder_decoder", "data=4,model=2", 3, 0,
-     "rates.costs"},  // this case and the next two come from bench/plans_models.py
-    {"gru", "gru", "data=4,model=2", 3, 0, "rates.costs"},
-    {"residual_norm", "residual_norm", "data=4,model=2", 3, 0, "rates.costs"},
-    {"gpt2-stages", "gpt2_stages", "", 3, 0},  // two layers in two stages, each on data=2,model=2
-};
 // Returns the saved cases, then the programs whose optimal cost has a closed form
 // (karez/passes/sharding/test_known_optima.h).
-std::vector<Case> all_cases() {
-  std::vector<Case> out(std::begin(saved_cases), std::end(saved_cases));
+std::vector<PlanCase> all_cases() {
+  std::vector<PlanCase> out(std::begin(saved_plan_cases), std::end(saved_plan_cases));
   for (const passes::testing::KnownOptimum& form : passes::testing::known_optima::all())
     out.push_back({cat("form-", form.name), cat("forms/", form.name), "", 0, 0, cat("forms/", form.name, ".costs")});
   return out;
@@ -230,8 +201,8 @@ KnownCase search_space(const passes::Compilation& c) {
   return space;
 }
 
-bool plan_case(const Case& test_case, const std::string& folder, const std::map<std::string, KnownCase>& known_costs,
-               std::FILE* json) {
+bool plan_case(const PlanCase& test_case, const std::string& folder,
+               const std::map<std::string, KnownCase>& known_costs, std::FILE* json) {
   const OpTable ops = all_ops();
   passes::Compilation c;
   c.graph = parse_graph(read(folder + "/" + test_case.graph + ".graph"), ops);
@@ -299,7 +270,7 @@ int run(const std::vector<std::string>& words) {
               "seconds", "MB", "nodes", "choices", "cells");
   bool targets_met = true;
   const bool plan_all = requested.empty();
-  for (const Case& test_case : all_cases())
+  for (const PlanCase& test_case : all_cases())
     if (plan_all || requested.erase(test_case.name) != 0)
       targets_met &= plan_case(test_case, folder, known_costs, json);
   if (json != nullptr) std::fclose(json);

@@ -15,6 +15,7 @@
 #include "karez/passes/logical/unroll.h"
 #include "karez/passes/lowering/emit.h"
 #include "karez/passes/lowering/fuse/fuse.h"
+#include "karez/passes/lowering/fuse/fused_values.h"
 #include "karez/passes/lowering/hoist.h"
 #include "karez/passes/lowering/in_place.h"
 #include "karez/passes/lowering/layout.h"
@@ -58,8 +59,10 @@ bool is_off(const Compilation& c, std::string_view pass) {
 void run_shard(Compilation& c) {
   const Graph without_marks = c.graph;
   Graph with_marks = is_off(c, "hoist") ? without_marks : with_setup_nodes(without_marks, *c.catalog);
-  ShardedGraph sharded = c.options.remat.empty() ? shard(std::move(with_marks), c.options.costs)
-                                                 : shard_copies(std::move(with_marks), c.options.costs);
+  const auto fuses = [&](const Graph& graph) { return fused_values(graph, *c.catalog, c.options); };
+  const FusedValues fused = c.options.remat.empty() ? fuses(with_marks) : FusedValues();
+  ShardedGraph sharded = c.options.remat.empty() ? shard(std::move(with_marks), c.options.costs, fused)
+                                                 : shard_copies(std::move(with_marks), c.options.costs, fuses);
   split_setup_nodes(sharded, without_marks);
   c.graph = std::move(sharded.graph), c.operand_layouts = std::move(sharded.operand_layouts);
   c.cost = sharded.cost, c.cost_bound = sharded.cost_bound, c.optimal = sharded.optimal;

@@ -13,6 +13,7 @@
 #include "karez/passes/logical/microbatch.h"
 #include "karez/passes/logical/recompute.h"
 #include "karez/passes/lowering/emit.h"
+#include "karez/passes/lowering/fuse/fused_values.h"
 #include "karez/passes/lowering/memory.h"
 #include "karez/passes/memory_limit/frontier.h"
 #include "karez/passes/memory_limit/memory_estimate.h"
@@ -162,6 +163,7 @@ class MemoryFit {
   void list_variants() {
     const auto& user_remat = c_.options.remat;
     const Graph graph = before_shard({});
+    const FusedValues fused = fused_values(graph, *c_.catalog, c_.options);
     auto fastest = copy_layouts(graph, *c_.sharded);  // recomputation changes no layout
     require(fastest.has_value(), "fit_memory: a node of plan '", c_.graph.name,
             "' has no counterpart in the program without recomputation");
@@ -169,7 +171,8 @@ class MemoryFit {
     // Launches of the variants compute the values that the setup stores.
     if (std::any_of(planned_graph.nodes.begin(), planned_graph.nodes.end(),
                     [](const Node& node) { return node.setup; }))
-      fastest = shard(graph, c_.options.costs);
+      fastest = shard(graph, c_.options.costs, fused);
+    fastest->fused = fused;
     unlimited_seconds_ =
         seconds_of_all(box(planned_graph, *c_.ops, c_.sharded->operand_layouts, c_.options.costs), c_.options.costs);
     const auto layouts = frontier(graph, *c_.ops, c_.options.costs, *fastest);

@@ -247,7 +247,9 @@ std::vector<PlannedVariant> all_variants(const Compilation& unlimited) {
     return microbatch(recompute(*unlimited.before_remat, remat), table(), options.microbatches, options.batch);
   };
   const Graph graph = before_shard({});
-  const auto candidates = frontier(graph, table(), options.costs, *copy_layouts(graph, *unlimited.sharded)).candidates;
+  ShardedGraph fastest = *copy_layouts(graph, *unlimited.sharded);
+  fastest.fused = fused_values(graph, testing::catalog(), options);
+  const auto candidates = frontier(graph, table(), options.costs, fastest).candidates;
   std::vector<std::pair<std::vector<std::string>, bool>> kinds = {{options.remat, false}, {options.remat, true}};
   for (const auto& remat : recompute_candidates(*unlimited.before_remat, options.remat))
     kinds.emplace_back(remat, true);

@@ -117,20 +117,22 @@ std::optional<ShardedGraph> stored_as_read(const Graph& graph, const CostTable& 
     any_changed = true;
   }
   if (!any_changed) return std::nullopt;
-  const CostBreakdown prices = cost_breakdown(sharded.graph, sharded.operand_layouts, costs);
+  const CostBreakdown prices = cost_breakdown(sharded.graph, sharded.operand_layouts, costs, sharded.fused);
   sharded.cost = std::accumulate(prices.calls.begin(), prices.calls.end(), 0.0) +
                  std::accumulate(prices.moves.begin(), prices.moves.end(), 0.0);
   return sharded;
 }
 
 // Returns all combinations of the nodes' choices.
-std::vector<ShardedGraph> all_assignments(const Graph& graph, const Choices& choices, const CostTable& costs) {
-  TransitionCostCache prices(costs);
+std::vector<ShardedGraph> all_assignments(const Graph& graph, const Choices& choices, const CostTable& costs,
+                                          const FusedValues& fused) {
+  TransitionCostCache prices(costs, fused);
   std::vector<ShardedGraph> assignments;
   ById<NodeId, int> chosen(graph.nodes.size(), 0);
   while (true) {
     check_interrupt();
     assignments.push_back(apply_choices(graph, choices, chosen));
+    assignments.back().fused = fused;
     assignments.back().cost = assignment_cost(graph, choices, chosen, prices);
     if (!std::isfinite(assignments.back().cost)) assignments.pop_back();
     int n = 0;
@@ -155,14 +157,14 @@ Frontier frontier(const Graph& graph, const OpTable& ops, const CostTable& costs
   const SumRules rules(graph);
   for (NodeId n : graph.nodes.ids()) {
     if (assignments > limits.enumeration_limit) break;
-    choices.push_back(choices_of(graph, n, costs, rules));
+    choices.push_back(choices_of(graph, n, costs, rules, fastest.fused));
     assignments *= choices[n].size();
   }
   if (assignments <= limits.enumeration_limit) {
-    for (ShardedGraph& sharded : all_assignments(graph, choices, costs))
+    for (ShardedGraph& sharded : all_assignments(graph, choices, costs, fastest.fused))
       if (!have_same_layouts(sharded, fastest)) candidates.push_back(std::move(sharded));
   } else {
-    MemoryPenaltySearch search(graph, costs);
+    MemoryPenaltySearch search(graph, costs, fastest.fused);
     const PeakNodes fastest_peak = peak_nodes(fastest, ops, costs);
     const auto producer_corners = Hull(search, MemoryEstimate(graph, {fastest_peak}, MemoryAccount::producer_layouts))
                                       .run(fastest, limits.searches / 2);

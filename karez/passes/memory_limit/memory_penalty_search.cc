@@ -22,10 +22,10 @@ bool equal_except_on_axis(int axis, const std::vector<Layout>& one, const std::v
 
 }  // namespace
 
-MemoryPenaltySearch::MemoryPenaltySearch(const Graph& graph, const CostTable& costs)
+MemoryPenaltySearch::MemoryPenaltySearch(const Graph& graph, const CostTable& costs, const FusedValues& fused)
     : graph_(graph),
-      choices_(choices_of(graph, costs)),
-      prices_(costs) {
+      choices_(choices_of(graph, costs, fused)),
+      prices_(costs, fused) {
   for (const Mesh& mesh : graph.meshes) axes_ = std::max(axes_, mesh.rank());
 }
 
@@ -51,6 +51,7 @@ ShardedGraph MemoryPenaltySearch::search_from_scratch(const MemoryPenalty& price
 
 ShardedGraph MemoryPenaltySearch::sharded_graph(const Chosen& chosen) {
   ShardedGraph result = apply_choices(graph_, choices_, chosen);
+  result.fused = prices_.fused();
   result.cost = passes::assignment_cost(graph_, choices_, chosen, prices_);
   return result;
 }

@@ -14,7 +14,7 @@ using MemoryPenalty = std::function<double(const Graph& graph, NodeId node, cons
 // Runs searches for one graph and cost table. No proof of optimality is needed, so each search is short.
 class MemoryPenaltySearch {
  public:
-  MemoryPenaltySearch(const Graph& graph, const CostTable& costs);
+  MemoryPenaltySearch(const Graph& graph, const CostTable& costs, const FusedValues& fused = {});
 
   // Finds layouts with a small sum of seconds and penalty (`price`). The `cost` of the result does not include the
   // penalty. On a mesh with several axes, searches axis after axis, starting with the layouts of `from`.

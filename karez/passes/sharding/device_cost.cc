@@ -1,6 +1,8 @@
 // The cost of a node on the busiest device.
 #include "karez/passes/sharding/device_cost.h"
 
+#include <algorithm>
+
 #include "karez/passes/node_traits.h"
 
 namespace karez::passes {
@@ -32,8 +34,24 @@ double seconds_of(const Cost& work, const CostTable& costs) {
 }  // namespace
 
 double device_seconds(const Graph& graph, NodeId id, const std::vector<Layout>& in, const std::vector<Layout>& out,
-                      const CostTable& costs) {
-  return graph.node(id).setup ? 0 : seconds_of(work_in(graph, id, in, out), costs);
+                      const CostTable& costs, const FusedValues& fused) {
+  const Node& node = graph.node(id);
+  if (node.setup) return 0;
+  Cost work = work_in(graph, id, in, out);
+  if (fused.empty() || (work.flops == 0 && work.bytes == 0)) return seconds_of(work, costs);
+  const auto part = [&](ValueId value, const Layout& layout) {
+    return static_cast<double>(largest_part(graph.type(value), graph.mesh(value), layout));
+  };
+  double saved_bytes = 0, saved_calls = 0;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i)
+    if (fused_value(fused, node.inputs[i]).reads > 0) saved_bytes += part(node.inputs[i], in[i]);
+  for (std::size_t o = 0; o < node.outputs.size(); ++o) {
+    const FusedValue value = fused_value(fused, node.outputs[o]);
+    if (value.written) saved_bytes += part(node.outputs[o], out[o]);
+    if (value.called) saved_calls = costs.call;
+  }
+  work.bytes = std::max(0.0, work.bytes - saved_bytes);
+  return std::max(0.0, seconds_of(work, costs) - saved_calls);
 }
 
 double device_seconds(const Graph& graph, NodeId id, const CostTable& costs) {
@@ -52,9 +70,11 @@ Cost device_work(const Graph& graph, NodeId id) {
 }
 
 std::int64_t largest_part(const Graph& graph, ValueId value) {
-  const TensorType& type = graph.type(value);
-  return count_of(shape_of(local_box(type.shape, graph.mesh(value), *graph.value(value).layout, 0))) *
-         size_of(type.dtype);
+  return largest_part(graph.type(value), graph.mesh(value), *graph.value(value).layout);
+}
+
+std::int64_t largest_part(const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  return count_of(shape_of(local_box(type.shape, mesh, layout, 0))) * size_of(type.dtype);
 }
 
 }  // namespace karez::passes

@@ -131,10 +131,12 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   const ValueId value = value_named(c.graph, name);
   const bool setup = std::find(c.options.off.begin(), c.options.off.end(), "hoist") == c.options.off.end();
   auto sharded = [&](Graph graph) {
-    return shard(setup ? with_setup_nodes(std::move(graph), *c.catalog) : std::move(graph), costs);
+    if (setup) graph = with_setup_nodes(std::move(graph), *c.catalog);
+    const FusedValues fused = fused_values(graph, *c.catalog, c.options);
+    return shard(std::move(graph), costs, fused);
   };
   const ShardedGraph chosen = sharded(c.graph);
-  const CostBreakdown old_costs = cost_breakdown(chosen.graph, chosen.operand_layouts, costs);
+  const CostBreakdown old_costs = cost_breakdown(chosen.graph, chosen.operand_layouts, costs, chosen.fused);
   const Layout layout = *chosen.graph.value(value).layout;
   LayoutExplanation out{std::string(name),
                         c.graph.type(value),
@@ -147,7 +149,8 @@ LayoutExplanation explain_layout(Compilation c, std::string_view name) {
   for (const Layout& alternative_layout : legal_layouts(c.graph, value, costs)) {
     if (alternative_layout == layout) continue;
     const ShardedGraph alternative = sharded(with_layout(c.graph, value, alternative_layout));
-    const CostBreakdown new_costs = cost_breakdown(alternative.graph, alternative.operand_layouts, costs);
+    const CostBreakdown new_costs =
+        cost_breakdown(alternative.graph, alternative.operand_layouts, costs, alternative.fused);
     out.alternatives.push_back({alternative_layout, alternative.cost, sum(new_costs.calls), alternative.report,
                                 slower_parts(c.graph, old_costs, new_costs)});
   }

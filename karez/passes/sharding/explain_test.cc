@@ -193,15 +193,20 @@ std::string expected_text(Compilation c, const std::string& name, ValueId value,
   std::string out = cat("'", name, "' on ", sbp::print(mesh),
                         ", predicted for a launch of the whole program with each of its layouts",
                         c.options.costs.is_default() ? "," : "", default_costs_warning(c.options.costs), "\n");
-  const ShardedGraph chosen = shard(with_setup_nodes(c.graph, *c.catalog), c.options.costs);
-  const CostBreakdown old_costs = cost_breakdown(chosen.graph, chosen.operand_layouts, c.options.costs);
+  const auto sharded = [&](const Graph& graph) {
+    const Graph marked = with_setup_nodes(graph, *c.catalog);
+    return shard(marked, c.options.costs, fused_values(marked, *c.catalog));
+  };
+  const ShardedGraph chosen = sharded(c.graph);
+  const CostBreakdown old_costs = cost_breakdown(chosen.graph, chosen.operand_layouts, c.options.costs, chosen.fused);
   for (const Layout& layout : layouts) {
     Graph graph = c.graph;
     graph.value(value).layout = layout;
     for (Variable& variable : graph.variables)
       if (variable.read == value) variable.stored = layout;
-    const ShardedGraph alternative = shard(with_setup_nodes(graph, *c.catalog), c.options.costs);
-    const CostBreakdown new_costs = cost_breakdown(alternative.graph, alternative.operand_layouts, c.options.costs);
+    const ShardedGraph alternative = sharded(graph);
+    const CostBreakdown new_costs =
+        cost_breakdown(alternative.graph, alternative.operand_layouts, c.options.costs, alternative.fused);
     double calls = 0;
     std::multimap<double, std::string, std::greater<>> increases;
     for (NodeId n : graph.nodes.ids())

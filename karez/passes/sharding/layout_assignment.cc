@@ -11,18 +11,24 @@
 namespace karez::passes {
 namespace {
 
-// Returns the seconds of one value's transfers; +inf if the value is required in more layouts than a transition tree
+struct ValueSeconds {
+  double transfers = 0;
+  double accesses = 0;  // to a value that could fuse
+};
+
+// Returns the price of one value; transfers take +inf if the value is required in more layouts than a transition tree
 // supports.
-double transfer_cost(const Graph& graph, ValueId value, const ConsumerLayouts& layouts_of_value, const Choices& choices,
-                     const ById<NodeId, int>& chosen, TransitionCostCache& prices) {
-  if (made_whole_in_setup(graph, layouts_of_value, choices)) return 0;
+ValueSeconds value_seconds(const Graph& graph, ValueId value, const ConsumerLayouts& layouts_of_value,
+                           const Choices& choices, const ById<NodeId, int>& chosen, TransitionCostCache& prices) {
+  if (made_whole_in_setup(graph, layouts_of_value, choices)) return {};
   const std::set<Layout> targets = targets_of(layouts_of_value, choices, chosen);
-  if (targets.size() > 16) return INFINITY;
-  TransitionTable& table = prices.table(graph.type(value), graph.mesh(value));
+  if (targets.size() > 16) return {INFINITY, 0};
+  const ValuePrice price = prices.price_of(graph, value);
+  TransitionTable& table = price.table();
   int set = 0;
   for (const Layout& target : targets) set = table.with(set, table.number(target));
-  return fills_per_launch(graph, value) *
-         table.seconds(table.number(producer_layout(layouts_of_value, choices, chosen)), set);
+  const int from = table.number(producer_layout(layouts_of_value, choices, chosen));
+  return {price.transfer_seconds(from, set), price.access_seconds(from, set)};
 }
 
 }  // namespace
@@ -39,7 +45,10 @@ double unchecked_assignment_cost(const Graph& graph, const Choices& choices, con
   double total = 0;
   for (NodeId n : choices.ids()) total += choices[n][static_cast<std::size_t>(chosen[n])].seconds;
   auto consumers = consumer_layouts(graph);
-  for (ValueId v : consumers.ids()) total += transfer_cost(graph, v, consumers[v], choices, chosen, prices);
+  for (ValueId v : consumers.ids()) {
+    const ValueSeconds seconds = value_seconds(graph, v, consumers[v], choices, chosen, prices);
+    total += seconds.transfers + seconds.accesses;
+  }
   return total;
 }
 
@@ -62,22 +71,26 @@ ShardedGraph apply_choices(Graph graph, const Choices& choices, const ById<NodeI
   return result;
 }
 
-CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& operand_layouts, const CostTable& costs) {
+CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& operand_layouts, const CostTable& costs,
+                             const FusedValues& fused) {
   CostBreakdown out;
   Choices choices;
   for (NodeId n : sharded.nodes.ids()) {
     NodeChoice::Layouts layouts{operand_layouts[n], {}};
     for (ValueId result : sharded.node(n).outputs) layouts.outs.push_back(*sharded.value(result).layout);
     NodeChoice choice(std::move(layouts), 0);
-    choice.seconds = sharded.node(n).acts * choice_seconds(sharded, n, choice, costs);
+    choice.seconds = sharded.node(n).acts * choice_seconds(sharded, n, choice, costs, fused);
     out.calls.push_back(choice.seconds);
     choices.push_back({std::move(choice)});
   }
-  TransitionCostCache prices(costs);
+  TransitionCostCache prices(costs, fused);
   const ById<NodeId, int> single_choice(sharded.nodes.size(), 0);
   const auto consumers = consumer_layouts(sharded);
-  for (ValueId v : consumers.ids())
-    out.moves.push_back(transfer_cost(sharded, v, consumers[v], choices, single_choice, prices));
+  for (ValueId v : consumers.ids()) {
+    const ValueSeconds seconds = value_seconds(sharded, v, consumers[v], choices, single_choice, prices);
+    out.moves.push_back(seconds.transfers);
+    out.calls[sharded.value(v).producer] += seconds.accesses;
+  }
   return out;
 }
 

@@ -22,16 +22,19 @@ struct ShardedGraph {
   bool optimal = false;
   std::string report;  // "optimal" or "gap <= 3.1 %", with the method
   OperandLayouts operand_layouts;
+  FusedValues fused;  // with which the cost was computed
 };
 
 // Returns the graph with the layouts of one choice for every node.
 ShardedGraph apply_choices(Graph graph, const Choices& choices, const ById<NodeId, int>& chosen);
 
-// Seconds of each node and of each value's transfers in a sharded graph; their sum is the cost of the graph.
+// Seconds of each node and of each value's transfers in a sharded graph; their sum is the cost of the graph. If a value
+// could fuse but is required in other layouts, the accesses to its memory count for its producer.
 struct CostBreakdown {
   ById<NodeId, double> calls;
   ById<ValueId, double> moves;
 };
-CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& operand_layouts, const CostTable& costs);
+CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& operand_layouts, const CostTable& costs,
+                             const FusedValues& fused = {});
 
 }  // namespace karez::passes

@@ -99,7 +99,8 @@ bool is_partial(const Layout& layout) {
 
 // For a state node, `stored` is the fixed layout of its variable.
 std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::optional<Layout>& stored,
-                                     const CostTable& costs, const SumRules& rules, const std::vector<bool>& limit) {
+                                     const CostTable& costs, const SumRules& rules, const FusedValues& fused,
+                                     const std::vector<bool>& limit) {
   const Node& node = graph.node(id);
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   std::vector<std::optional<Layout>> fixed;
@@ -115,7 +116,7 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
     for (std::size_t o = 0; o < fixed.size(); ++o)
       if (fixed[o] && *fixed[o] != choice.out(o)) matches = false, first_mismatch = std::min(first_mismatch, o);
     if (!matches) continue;
-    choice.seconds = node.acts * choice_seconds(graph, id, choice, costs);
+    choice.seconds = node.acts * choice_seconds(graph, id, choice, costs, fused);
     choices.push_back(choice);
   }
   if (choices.empty()) {
@@ -131,9 +132,9 @@ std::vector<NodeChoice> choices_with(const Graph& graph, NodeId id, const std::o
 }
 
 // If a value costs nothing in Broadcast, it is made Broadcast: every split of it is then free, so no other choice is
-// ever better. This matters for constants and views of them, which would otherwise couple the choices of all layers
-// that read them.
-void replicate_free_nodes(const Graph& graph, Choices& choices) {
+// ever better, unless the value fuses and would have to be stored. This matters for constants and views of them, which
+// would otherwise couple the choices of all layers that read them.
+void replicate_free_nodes(const Graph& graph, const FusedValues& fused, Choices& choices) {
   ById<ValueId, bool> is_free(graph.values.size(), false);  // Broadcast at no cost
   auto whole = [](const std::vector<Layout>& layouts) {
     return std::all_of(layouts.begin(), layouts.end(), [](const Layout& l) {
@@ -144,6 +145,8 @@ void replicate_free_nodes(const Graph& graph, Choices& choices) {
     const Node& node = graph.node(n);
     if (node.op->role != Role::constant && node.op->role != Role::window && node.op->role != Role::compute) continue;
     if (!std::all_of(node.inputs.begin(), node.inputs.end(), [&](ValueId in) { return is_free[in]; })) continue;
+    if (std::any_of(node.outputs.begin(), node.outputs.end(), [&](ValueId v) { return fused_value(fused, v).fuses(); }))
+      continue;
     for (const NodeChoice& choice : choices[n]) {
       if (choice.seconds > 0 || !whole(choice.ins()) || !whole(choice.outs())) continue;
       choices[n] = {NodeChoice(choice)};
@@ -163,9 +166,10 @@ void share_layouts(Choices& choices) {
 
 }  // namespace
 
-double choice_seconds(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs) {
+double choice_seconds(const Graph& graph, NodeId id, const NodeChoice& choice, const CostTable& costs,
+                      const FusedValues& fused) {
   const Node& node = graph.node(id);
-  if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins(), choice.outs(), costs);
+  if (node.op->role != Role::transfer) return device_seconds(graph, id, choice.ins(), choice.outs(), costs, fused);
   return transfer_seconds(graph.type(node.inputs[0]), {graph.mesh(node.inputs[0]), choice.in(0)},
                           {graph.mesh(node.outputs[0]), choice.out(0)}, costs);
 }
@@ -176,19 +180,20 @@ bool is_planned(const Graph& graph, const Output& output) {
          graph.node(producer).attrs.has("planned");
 }
 
-std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs) {
-  return choices_of(graph, id, costs, SumRules(graph));
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs, const FusedValues& fused) {
+  return choices_of(graph, id, costs, SumRules(graph), fused);
 }
 
-std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs, const SumRules& rules) {
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId id, const CostTable& costs, const SumRules& rules,
+                                   const FusedValues& fused) {
   std::optional<Layout> stored;
   if (const Node& node = graph.node(id); node.op->role == Role::state)
     for (const Variable& variable : graph.variables)
       if (variable.name == node.attrs.text("name") && variable.stored) stored = variable.stored;
-  return choices_with(graph, id, stored, costs, rules, axis_limits(graph)[id]);
+  return choices_with(graph, id, stored, costs, rules, fused, axis_limits(graph)[id]);
 }
 
-Choices choices_of(const Graph& graph, const CostTable& costs) {
+Choices choices_of(const Graph& graph, const CostTable& costs, const FusedValues& fused) {
   std::map<std::string_view, const Layout*> stored;  // by name of the variable
   for (const Variable& variable : graph.variables)
     if (variable.stored) stored[variable.name] = &*variable.stored;
@@ -199,12 +204,18 @@ Choices choices_of(const Graph& graph, const CostTable& costs) {
     const Node& node = graph.node(n);
     const auto at = node.op->role == Role::state ? stored.find(node.attrs.text("name")) : stored.end();
     choices.push_back(choices_with(graph, n, at == stored.end() ? std::nullopt : std::optional(*at->second), costs,
-                                   rules, limits[n]));
+                                   rules, fused, limits[n]));
     choices[n].shrink_to_fit();
   }
   share_layouts(choices);
-  replicate_free_nodes(graph, choices);
+  replicate_free_nodes(graph, fused, choices);
   return choices;
+}
+
+ValuePrice TransitionCostCache::price_of(const Graph& graph, ValueId value) {
+  TransitionTable& transitions = table(graph.type(value), graph.mesh(value));
+  const FusedValue fused = fused_value(fused_, value);
+  return ValuePrice(transitions, fills_per_launch(graph, value), fused, costs_, stored_[{&transitions, fused}]);
 }
 
 TransitionTable& TransitionCostCache::table(const TensorType& type, const Mesh& mesh) {

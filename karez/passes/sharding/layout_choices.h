@@ -11,13 +11,14 @@
 #include "karez/passes/compilation.h"
 #include "karez/passes/namespace.h"
 #include "karez/passes/sharding/sum_rules.h"
+#include "karez/passes/sharding/value_price.h"
 #include "karez/sbp/axis_lower_bounds.h"
 #include "karez/sbp/transition.h"
 
 namespace karez::passes {
 
-// One choice of layouts for a node, with the seconds that one device takes for its call or for its transfer between
-// placements. Copies of a choice share the layouts, and so do equal nodes.
+// One choice of layouts for a node, with the seconds that one device takes for its call, without accesses to values
+// that fuse, or for its transfer between placements. Copies of a choice share the layouts, and so do equal nodes.
 struct NodeChoice {
   struct Layouts {
     std::vector<Layout> ins, outs;  // by operand and by result
@@ -37,30 +38,38 @@ struct NodeChoice {
 
 // Returns all choices of a node that respect the fixed layouts of values and the stored layouts of variables. If there
 // is none, throws an error that lists the legal layouts of the value whose layout is fixed.
-std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs);
 std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs,
-                                   const SumRules& rules);  // faster for many nodes
+                                   const FusedValues& fused = {});
+std::vector<NodeChoice> choices_of(const Graph& graph, NodeId node, const CostTable& costs, const SumRules& rules,
+                                   const FusedValues& fused = {});  // faster for many nodes
 using Choices = ById<NodeId, std::vector<NodeChoice>>;
-Choices choices_of(const Graph& graph,
-                   const CostTable& costs);  // choices of all nodes, except those that are never better than another
+// Returns the choices of all nodes, except those that are never better than another.
+Choices choices_of(const Graph& graph, const CostTable& costs, const FusedValues& fused = {});
 
-// Computes the costs of transition trees and caches them by type, because the planner requests the same few thousand
-// trees many times.
+// The prices of values. Computes the costs of transition trees and caches them by type, because the planner requests
+// the same few thousand trees many times.
 class TransitionCostCache {
  public:
-  explicit TransitionCostCache(CostTable costs) : costs_(std::move(costs)) {}
+  explicit TransitionCostCache(CostTable costs, FusedValues fused = {})
+      : costs_(std::move(costs)),
+        fused_(std::move(fused)) {}
+  ValuePrice price_of(const Graph& graph, ValueId value);
+  const FusedValues& fused() const { return fused_; }
   TransitionTable& table(const TensorType& type, const Mesh& mesh);
   sbp::AxisLowerBounds& floors(const TensorType& type, const Mesh& mesh);
-  void clear_tables() { tables_.clear(); }  // invalidates references to tables
+  void clear_tables() { tables_.clear(), stored_.clear(); }  // invalidates references to tables, and prices
 
  private:
   CostTable costs_;
+  FusedValues fused_;
   std::map<std::string, TransitionTable> tables_;
+  std::map<std::pair<TransitionTable*, FusedValue>, std::vector<double>> stored_;
   std::map<std::string, sbp::AxisLowerBounds> floors_;
 };
 
 // Returns the seconds that one device takes for the node's call or transfer with these layouts.
-double choice_seconds(const Graph& graph, NodeId node, const NodeChoice& choice, const CostTable& costs);
+double choice_seconds(const Graph& graph, NodeId node, const NodeChoice& choice, const CostTable& costs,
+                      const FusedValues& fused = {});
 
 // True if the planner chooses the layout of this output: the output is the result of a `layout` node with {planned},
 // and `shard` has not run yet.

@@ -97,12 +97,10 @@ all_gather data 120 sgd at mlp.cc:4 f32[10@data] -> f32[10;]
 
 TEST(PlannedTransfers, RulesSplitLayersByColumnsThenByRows) {
   expect_transfers("model=4", column_then_row, false, R"(
-reduce_scatter model 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@model] -> f32[64, 128@model]
-reduce_scatter model 7680 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@model] -> f32[64@model, 10]
-all_gather model 768 sub at mlp.cc:4 f32[64@model] -> f32[64;]
-all_gather model 7680 add at mlp.cc:4 (grad) f32[64@model, 10] -> f32[64, 10;]
-all_gather model 15360 matmul at mlp.cc:4 (fc3.grad) f32[10, 128@model] -> f32[10, 128;]
-all_gather model 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@model] -> f32[64, 128;]
+reduce_scatter model 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@model] -> f32[64@model, 128]
+all_gather model 7680 sub at mlp.cc:4 f32[64@model, 10] -> f32[64, 10;]
+all_reduce model 30720 matmul at mlp.cc:4 (fc3.grad) f32[10, 128; sum@model] -> f32[10, 128;]
+all_gather model 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64@model, 128] -> f32[64, 128;]
 )");
 }
 
@@ -110,8 +108,8 @@ TEST(PlannedTransfers, RulesSplitDataAndModel) {
   expect_transfers("data=2,model=2", column_then_row, true, R"(
 all_to_all data 200704 input at mlp.cc:1 f32[64@data, 784] -> f32[64, 784@data]
 all_gather data 65536 relu at mlp.cc:2 (fc1) f32[64@data, 256@model] -> f32[64, 256@model]
-reduce_scatter model 32768 matmul at mlp.cc:3 (fc2) f32[64@data, 128; sum@model] -> f32[64@data, 128@model]
-all_reduce model 5120 matmul at mlp.cc:4 (fc3) f32[64@data, 10; sum@model] -> f32[64@data, 10]
+reduce_scatter model 32768 add at mlp.cc:3 (fc2) f32[64@data, 128; sum@model] -> f32[64@data, 128@model]
+all_reduce model 5120 add at mlp.cc:4 (fc3) f32[64@data, 10; sum@model] -> f32[64@data, 10]
 all_reduce data 16 reduce_sum at mlp.cc:4 f32[; sum@data] -> f32[;]
 all_reduce data 160 reduce_sum at mlp.cc:4 (fc3.grad) f32[10; sum@data] -> f32[10;]
 all_reduce data 10240 matmul at mlp.cc:4 (fc3.grad) f32[10, 128@model; sum@data] -> f32[10, 128@model]
@@ -131,9 +129,8 @@ all_gather data 131072 sgd at mlp.cc:4 f32[128@data, 256@model] -> f32[128, 256@
 TEST(PlannedTransfers, WithoutRulesThePlannerChoosesTransfersOnFourDataDevices) {
   expect_transfers("data=4", {}, false, R"(
 reduce_scatter data 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@data] -> f32[64, 128@data]
-reduce_scatter data 7680 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@data] -> f32[64@data, 10]
-all_gather data 768 sub at mlp.cc:4 f32[64@data] -> f32[64;]
-all_gather data 7680 add at mlp.cc:4 (grad) f32[64@data, 10] -> f32[64, 10;]
+reduce_scatter data 7680 add at mlp.cc:4 (fc3) f32[64, 10; sum@data] -> f32[64@data, 10]
+all_gather data 7680 sub at mlp.cc:4 f32[64@data, 10] -> f32[64, 10;]
 all_gather data 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@data] -> f32[64, 128;]
 )");
 }
@@ -141,23 +138,22 @@ all_gather data 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@data] -> f32[
 TEST(PlannedTransfers, WithoutRulesThePlannerChoosesTransfersOnFourModelDevices) {
   expect_transfers("model=4", {}, false, R"(
 reduce_scatter model 98304 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@model] -> f32[64, 128@model]
-reduce_scatter model 7680 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@model] -> f32[64@model, 10]
-all_gather model 768 sub at mlp.cc:4 f32[64@model] -> f32[64;]
-all_gather model 7680 add at mlp.cc:4 (grad) f32[64@model, 10] -> f32[64, 10;]
+reduce_scatter model 7680 add at mlp.cc:4 (fc3) f32[64, 10; sum@model] -> f32[64@model, 10]
+all_gather model 7680 sub at mlp.cc:4 f32[64@model, 10] -> f32[64, 10;]
 all_gather model 98304 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@model] -> f32[64, 128;]
 )");
 }
 
 TEST(PlannedTransfers, WithoutRulesThePlannerChoosesTransfersOnTwoByTwoDevices) {
   expect_transfers("data=2,model=2", {}, false, R"(
-reduce_scatter data 65536 matmul at mlp.cc:3 (fc2) f32[64, 128; sum@data@model] -> f32[64, 128@data; sum@model]
-reduce_scatter model 32768 box at mlp.cc:3 (fc2) f32[64, 128@data; sum@model] -> f32[64, 128@data@model]
-reduce_scatter data 5120 matmul at mlp.cc:4 (fc3) f32[64, 10; sum@data@model] -> f32[64@data, 10; sum@model]
+all_gather model 65536 relu at mlp.cc:2 (fc1) f32[64, 256@data@model] -> f32[64, 256@data]
+reduce_scatter data 32768 add at mlp.cc:3 (fc2) f32[64, 128@model; sum@data] -> f32[64@data, 128@model]
 all_reduce model 5120 add at mlp.cc:4 (fc3) f32[64@data, 10; sum@model] -> f32[64@data, 10]
 all_reduce data 16 reduce_sum at mlp.cc:4 f32[; sum@data] -> f32[;]
-all_gather data 5120 add at mlp.cc:4 (grad) f32[64@data, 10] -> f32[64, 10;]
-all_gather model 32768 relu_grad at mlp.cc:3 (fc2.grad) f32[64, 128@data@model] -> f32[64, 128@data]
-all_gather data 65536 box at mlp.cc:3 (fc2.grad) f32[64, 128@data] -> f32[64, 128;]
+all_reduce data 80 reduce_sum at mlp.cc:4 (fc3.grad) f32[10@model; sum@data] -> f32[10@model]
+all_reduce data 10240 matmul at mlp.cc:4 (fc3.grad) f32[10, 128@model; sum@data] -> f32[10, 128@model]
+all_gather data 32768 relu_grad at mlp.cc:3 (fc2.grad) f32[64@data, 128@model] -> f32[64, 128@model]
+reduce_scatter model 65536 matmul at mlp.cc:3 (fc2.grad) f32[64, 256@data; sum@model] -> f32[64, 256@data@model]
 )");
 }
 

@@ -25,12 +25,13 @@ Graph with_effective_layouts(Graph graph) {
   return graph;
 }
 
-ShardedGraph shard(Graph graph, const CostTable& costs) {
+ShardedGraph shard(Graph graph, const CostTable& costs, const FusedValues& fused) {
   graph = with_effective_layouts(std::move(graph));
-  const Choices choices = choices_of(graph, costs);
-  TransitionCostCache prices(costs);
+  const Choices choices = choices_of(graph, costs, fused);
+  TransitionCostCache prices(costs, fused);
   const LayoutSearchResult result = search_layouts(graph, choices, prices);
   ShardedGraph sharded = apply_choices(std::move(graph), choices, result.chosen);
+  sharded.fused = fused;
   sharded.cost = result.cost;
   sharded.cost_bound = result.bound;
   sharded.optimal = result.optimal;

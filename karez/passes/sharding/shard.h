@@ -6,7 +6,8 @@
 
 namespace karez::passes {
 
-ShardedGraph shard(Graph graph, const CostTable& costs);
+// `fused` lists the values of the graph that fuse (see fused_values.h).
+ShardedGraph shard(Graph graph, const CostTable& costs, const FusedValues& fused = {});
 
 // Replaces the fixed layouts of the graph with effective layouts (sbp::effective_layout). An axis of size 1 accepts
 // every layout that a longer axis accepts, so that one program runs on meshes of every size; no layout is fixed on such

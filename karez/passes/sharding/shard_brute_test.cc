@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "karez/passes/sharding/layout_assignment.h"
+#include "karez/passes/sharding/setup_nodes.h"
 #include "karez/passes/sharding/shard_search.h"
 #include "karez/passes/sharding/test_brute_force.h"
 #include "karez/passes/sharding/test_choice_cost.h"
@@ -41,13 +42,17 @@ void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, s
   std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int case_number = 0;
-  std::ptrdiff_t distributed_values = 0, setup_nodes = 0;
+  std::ptrdiff_t distributed_values = 0, setup_nodes = 0, fused_count = 0;
   for (int accepted = 0; accepted < graphs; ++case_number) {
     Random random(seed * 100000 + static_cast<std::uint64_t>(case_number));
     Mesh mesh = Mesh::parse(meshes[pick(random, meshes.size())]);
     Graph graph = random_graph(random, mesh, max_nodes - pick(random, 3), picks, constants != Constants::few);
     CostTable costs = random_costs(random);
-    BruteForce brute(graph, costs, constants != Constants::in_launches);
+    const bool at_load = constants != Constants::in_launches;
+    const FusedValues fused =
+        fused_values(at_load ? with_setup_nodes(graph, testing::catalog()) : graph, testing::catalog());
+    fused_count += std::count_if(fused.begin(), fused.end(), [](const FusedValue& value) { return value.fuses(); });
+    BruteForce brute(graph, costs, at_load, fused);
     if (brute.count() == 0 || brute.count() > 100000)
       continue;  // a stored layout is illegal for its shape, or there are too many choices to enumerate
     double best = brute.best();
@@ -67,6 +72,7 @@ void expect_optimal_choice(const std::vector<const char*>& meshes, int graphs, s
     for (const Value& value : c.graph.values) distributed_values += *value.layout != broadcast_layout(mesh);
   }
   EXPECT_GT(distributed_values, graphs / 2);  // otherwise the graphs prove nothing
+  if (constants == Constants::few && !picks) { EXPECT_GT(fused_count, 0); }
   if (constants == Constants::at_load) { EXPECT_GT(setup_nodes, graphs / 2); }
   if (constants == Constants::in_launches) { EXPECT_EQ(setup_nodes, 0); }
 }
@@ -90,16 +96,19 @@ TEST(ShardOptimality, TablesHaveTheTrueCostOfEveryChoice) {
   const std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int sound_choices = 0;
+  std::ptrdiff_t fused_count = 0;
   for (int case_number = 0; case_number < 60; ++case_number) {
     Random random(seed * 104729 + static_cast<std::uint64_t>(case_number));
     const Mesh mesh = Mesh::parse(pick(random, 2) ? "a=2,b=2" : "a=4");
     const Graph graph = random_graph(random, mesh, 5 + pick(random, 6), case_number % 2 != 0);
     const CostTable costs = random_costs(random);
-    BruteForce brute(graph, costs);
+    const FusedValues fused = fused_values(graph, testing::catalog());
+    fused_count += std::count_if(fused.begin(), fused.end(), [](const FusedValue& value) { return value.fuses(); });
+    BruteForce brute(graph, costs, false, fused);
     if (brute.count() == 0) continue;
     Choices choices;
-    for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs));
-    TransitionCostCache prices(costs);
+    for (NodeId n : graph.nodes.ids()) choices.push_back(choices_of(graph, n, costs, fused));
+    TransitionCostCache prices(costs, fused);
     const LayoutProblem lower_costs = layout_problem(graph, choices, prices, ChainOverflow::free),
                         upper_costs = layout_problem(graph, choices, prices, ChainOverflow::forbidden);
     for (int round = 0; round < 20; ++round) {
@@ -123,6 +132,7 @@ TEST(ShardOptimality, TablesHaveTheTrueCostOfEveryChoice) {
     }
   }
   EXPECT_GT(sound_choices, 600);
+  EXPECT_GT(fused_count, 5);
 }
 
 // The limit on the size of a table is too small for these programs, so that all parts of the search run.

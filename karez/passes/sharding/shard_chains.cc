@@ -51,7 +51,7 @@ struct RequestedLayouts {
 
 RequestedLayouts requested_layouts(const LayoutRequest& request) {
   RequestedLayouts requested;
-  TransitionTable& table = request.table;
+  TransitionTable& table = request.price.table();
   for (const TableMember* consumer : request.consumers) {
     auto& classes = requested.required.emplace_back();
     for (const TableMember::Class& item : consumer->classes) {
@@ -69,7 +69,7 @@ RequestedLayouts requested_layouts(const LayoutRequest& request) {
   requested.free_sources.resize(count);
   if (count > max_layouts) return requested;
   auto is_free = [&](std::size_t a, std::size_t b) {
-    return table.seconds(requested.layouts[a], table.with(0, requested.layouts[b])) == 0;
+    return request.price.implies(requested.layouts[a], requested.layouts[b]);
   };
   for (std::size_t a = 0; a < count; ++a)
     for (std::size_t b = 0; b < count; ++b)
@@ -157,7 +157,7 @@ LayoutChain chain_over_sets(const LayoutRequest& request, const RequestedLayouts
       last_sets.push_back(request.base);
       for (std::size_t l = 0; l < requested.layouts.size(); ++l)
         if (tracked_set.has(static_cast<int>(l)))
-          last_sets.back() = request.table.with(last_sets.back(), requested.layouts[l]);
+          last_sets.back() = request.price.table().with(last_sets.back(), requested.layouts[l]);
     }
   }
   auto price = std::make_shared<solve::CostCells>();
@@ -165,7 +165,7 @@ LayoutChain chain_over_sets(const LayoutRequest& request, const RequestedLayouts
   if (sets) price->classes.emplace_back();
   for (const TableMember::Class& item : request.producer.classes) {
     check_interrupt();
-    for (int set : last_sets) price->cost.push_back(request.fills * request.table.seconds(item.from, set));
+    for (int set : last_sets) price->cost.push_back(request.price.seconds(item.from, set));
   }
   chain.price = std::move(price);
   return chain;
@@ -186,15 +186,16 @@ std::vector<int> merged(const std::vector<int>& of_class, const std::vector<int>
   return out;
 }
 
+// The price of accesses to a value that fuses is left out, which keeps the lower bound valid.
 LayoutChain chain_over_axis(const LayoutRequest& request, sbp::AxisLowerBounds& bounds, int axis) {
-  auto entry = [&](int layout) { return request.table.layout(layout)[static_cast<std::size_t>(axis)]; };
+  auto entry = [&](int layout) { return request.price.table().layout(layout)[static_cast<std::size_t>(axis)]; };
   auto entries = [&](const std::vector<int>& layouts) {
     unsigned set = sbp::AxisLowerBounds::none;
     for (int layout : layouts) set = bounds.with(set, entry(layout));
     return set;
   };
   LayoutChain chain;
-  std::vector<unsigned> sets = {entries(request.table.layouts_in(request.base))};
+  std::vector<unsigned> sets = {entries(request.price.table().layouts_in(request.base))};
   for (std::size_t k = 0; k < request.consumers.size(); ++k) {
     std::vector<unsigned> requested_sets, sets_after;
     std::vector<int> of_class;
@@ -222,7 +223,7 @@ LayoutChain chain_over_axis(const LayoutRequest& request, sbp::AxisLowerBounds& 
   price->classes.push_back(merged(of_class, request.producer.class_of));
   if (!chain.links.empty()) price->classes.emplace_back();
   for (Sbp start : starts)
-    for (unsigned set : sets) price->cost.push_back(request.fills * bounds.seconds(axis, start, set));
+    for (unsigned set : sets) price->cost.push_back(request.price.fills() * bounds.seconds(axis, start, set));
   chain.price = std::move(price);
   return chain;
 }
@@ -236,8 +237,8 @@ LayoutChains chains_of(const LayoutRequest& request, TransitionCostCache& prices
   if (exact || overflow == ChainOverflow::forbidden || (sets && sets->capacity >= min_chain_capacity))
     return {{chain_over_sets(request, requested, std::move(sets))}, exact};
   LayoutChains chains{{}, false};
-  sbp::AxisLowerBounds& bounds = prices.floors(request.table.type(), request.table.mesh());
-  for (int axis = 0; axis < request.table.mesh().rank(); ++axis)
+  sbp::AxisLowerBounds& bounds = prices.floors(request.price.table().type(), request.price.table().mesh());
+  for (int axis = 0; axis < request.price.table().mesh().rank(); ++axis)
     chains.chains.push_back(chain_over_axis(request, bounds, axis));
   return chains;
 }

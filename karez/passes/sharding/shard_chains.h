@@ -26,11 +26,10 @@ struct TableMember {
 
 // The layouts in which a value is produced and required.
 struct LayoutRequest {
-  TransitionTable& table;
+  const ValuePrice& price;
   const TableMember& producer;  // has several classes
   std::vector<const TableMember*> consumers;
-  int base;   // the set of layouts that are required in any case
-  int fills;  // number of times that a launch computes the value
+  int base;  // the set of layouts that are required in any case
 };
 
 // Each link is a table over three variables: the set of layouts required so far (the first link has no such variable),

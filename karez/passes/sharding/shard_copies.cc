@@ -55,9 +55,11 @@ DeduplicatedGraph deduplicate(const Graph& graph) {
 
 }  // namespace
 
-ShardedGraph shard_copies(Graph graph, const CostTable& costs) {
+ShardedGraph shard_copies(Graph graph, const CostTable& costs, const FindFusedValues& fuses) {
   DeduplicatedGraph deduplicated = deduplicate(graph);
-  ShardedGraph result = shard(std::move(deduplicated.graph), costs);
+  const FusedValues fused = fuses ? fuses(deduplicated.graph) : FusedValues();
+  ShardedGraph result = shard(std::move(deduplicated.graph), costs, fused);
+  result.fused.clear();  // those of another graph
   OperandLayouts operand_layouts;
   for (NodeId n : graph.nodes.ids()) {
     operand_layouts.push_back(result.operand_layouts[deduplicated.node[n]]);

@@ -37,8 +37,8 @@ class LayoutProblemBuilder {
 
   void add(ValueId value, const ConsumerLayouts& consumers) {
     if (made_whole_in_setup(graph_, consumers, choices_)) return;
-    table_ = &prices_.table(graph_.type(value), graph_.mesh(value));
-    times_ = fills_per_launch(graph_, value);
+    price_ = prices_.price_of(graph_, value);
+    table_ = &price_->table();
     std::vector<NodeId> nodes = {consumers.producer};
     for (const Use& use : consumers.uses) nodes.push_back(use.node);
     nodes.insert(nodes.end(), consumers.stored_as_outputs_of.begin(), consumers.stored_as_outputs_of.end());
@@ -110,7 +110,7 @@ class LayoutProblemBuilder {
         member_class.targets.push_back(table_->number(choice.out(0)));
       if (fixed_layout >= 0)
         std::erase_if(member_class.targets,
-                      [&](int target) { return table_->seconds(fixed_layout, table_->with(0, target)) == 0; });
+                      [&](int target) { return target == fixed_layout || price_->implies(fixed_layout, target); });
       std::sort(member_class.targets.begin(), member_class.targets.end());
       member_class.targets.erase(std::unique(member_class.targets.begin(), member_class.targets.end()),
                                  member_class.targets.end());
@@ -121,7 +121,7 @@ class LayoutProblemBuilder {
     return member;
   }
 
-  double seconds(int fixed_layout, int set) const { return times_ * table_->seconds(fixed_layout, set); }
+  double seconds(int fixed_layout, int set) const { return price_->seconds(fixed_layout, set); }
 
   int unite(int set, const TableMember::Class& member_class) const {
     for (int target : member_class.targets) set = table_->with(set, target);
@@ -162,7 +162,7 @@ class LayoutProblemBuilder {
     }
     auto [known, inserted] = chains_.try_emplace(key_of(members, -1, base));
     LayoutChains& chains = known->second;
-    if (inserted) chains = chains_of({*table_, *producer, consumers, base, times_}, prices_, overflow_);
+    if (inserted) chains = chains_of({*price_, *producer, consumers, base}, prices_, overflow_);
     problem.inexact_values += !chains.exact;
     // If not even one layout can be tracked, each consumer pays for its own transitions, which never underestimates the
     // cost.
@@ -212,12 +212,14 @@ class LayoutProblemBuilder {
   // Everything that determines the cells of a table.
   struct TableKey {
     const TransitionTable* table;
-    int times, fixed_layout, set;
+    int fills;
+    FusedValue fused;
+    int fixed_layout, set;
     std::vector<std::pair<std::vector<TableMember::Class>, std::vector<int>>> members;
     auto operator<=>(const TableKey&) const = default;
   };
   TableKey key_of(const std::vector<TableMember>& members, int fixed_layout, int set) const {
-    TableKey key{table_, times_, fixed_layout, set, {}};
+    TableKey key{table_, price_->fills(), price_->fused(), fixed_layout, set, {}};
     for (const TableMember& member : members) key.members.emplace_back(member.classes, member.class_of);
     return key;
   }
@@ -226,8 +228,8 @@ class LayoutProblemBuilder {
   const Choices& choices_;
   TransitionCostCache& prices_;
   ChainOverflow overflow_;
+  std::optional<ValuePrice> price_;   // of the current value
   TransitionTable* table_ = nullptr;  // table of the current value
-  int times_ = 1;                     // number of times that a launch computes the current value
   std::map<TableKey, std::shared_ptr<const solve::CostCells>> cells_of_key_;
   std::map<TableKey, LayoutChains> chains_;
   std::map<std::vector<double>, std::shared_ptr<const solve::CostCells>> nodes_;

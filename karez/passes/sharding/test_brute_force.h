@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "karez/passes/lowering/fuse/fused_values.h"
 #include "karez/passes/namespace.h"
 #include "karez/passes/sharding/test_trees.h"
 #include "karez/passes/test_programs.h"
@@ -17,13 +18,16 @@
 namespace karez::passes::testing {
 
 // Tries every combination of the nodes' choices. With `constants_at_load`, values that the setup computes cost nothing.
+// Nor do the accesses to `fused` values, where all consumers require the layout that is produced.
 class BruteForce {
  public:
-  BruteForce(const Graph& graph, const CostTable& costs, bool constants_at_load = false)
+  BruteForce(const Graph& graph, const CostTable& costs, bool constants_at_load = false, FusedValues fused = {})
       : graph_(graph),
         mesh_(graph.meshes[0]),
         costs_(costs),
-        constants_at_load_(constants_at_load) {
+        constants_at_load_(constants_at_load),
+        fused_(std::move(fused)) {
+    fused_.resize(graph.values.size());
     for (NodeId n : graph.nodes.ids()) {
       auto& node_choices = choices_.emplace_back();
       for (auto& axes : mesh_shardings({&graph, n}, mesh_))
@@ -234,7 +238,11 @@ class BruteForce {
         in.push_back(part(node.inputs[i], layout_of(axes, false, i)));
       out.push_back(part(node.outputs[0], layout_of(axes, true, 0)));
       Cost cost = cost_of(*node.op, in, out, node.attrs);
-      slowest = std::max(slowest, costs_.seconds(cost));
+      for (std::size_t i = 0; i < in.size(); ++i)
+        if (fused_[node.inputs[i]].reads > 0) cost.bytes -= static_cast<double>(in[i].bytes());
+      if (fused_[node.outputs[0]].written) cost.bytes -= static_cast<double>(out[0].bytes());
+      const double saved = fused_[node.outputs[0]].called ? costs_.call : 0;
+      slowest = std::max(slowest, cost.bytes > 0 || cost.flops > 0 ? costs_.seconds(cost) - saved : 0);
     }
     return slowest;
   }
@@ -247,6 +255,17 @@ class BruteForce {
     for (const Variable& variable : graph_.variables)
       if (variable.updated == value) out.nodes.insert(graph_.value(variable.read).producer);
     return out;
+  }
+
+  // Returns the seconds of writing and reading a value that could fuse.
+  double stored_seconds(ValueId value, const Layout& layout) const {
+    const FusedValue& fused = fused_[value];
+    if (!fused.fuses()) return 0;
+    const TensorType& type = graph_.type(value);
+    const TensorType part{type.dtype, shape_of(local_box(type.shape, mesh_, layout, 0))};
+    const double accesses = fused.reads + (fused.written ? 1.0 : 0.0);
+    const double seconds = costs_.seconds({.bytes = accesses * static_cast<double>(part.bytes())});
+    return fused.called ? seconds : seconds - costs_.call;
   }
 
   double seconds_of(PricedValue& priced, const ById<NodeId, std::size_t>& chosen) {
@@ -276,13 +295,14 @@ class BruteForce {
     std::erase_if(partials, [](Sbp entry) { return !entry.is_partial(); });
     const TensorType& type = graph_.type(priced.value);
     auto trees = trees_.try_emplace({print(type), partials}, type, mesh_, partials, costs_).first;
-    return cached = trees->second.cheapest(from, targets);
+    return cached = trees->second.cheapest(from, targets) + (targets.empty() ? 0 : stored_seconds(priced.value, from));
   }
 
   const Graph& graph_;
   const Mesh& mesh_;
   const CostTable& costs_;
   const bool constants_at_load_;
+  FusedValues fused_;
   ById<NodeId, std::vector<Axes>> choices_;
   ById<NodeId, std::vector<double>> compute_;
   std::vector<PricedValue> values_;
