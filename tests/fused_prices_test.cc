@@ -17,6 +17,7 @@
 #include "bench/plan_cases.h"
 #include "karez/api/trace/evaluator.h"
 #include "karez/base/test_source.h"
+#include "karez/base/text.h"
 #include "karez/ops/all_ops.h"
 #include "karez/passes/catalog_cache.h"
 #include "karez/passes/compile.h"
@@ -226,7 +227,9 @@ void expect_small_share(const std::vector<Program>& programs) {
   EXPECT_GT(fused_bytes, 0);
 }
 
+// Statistics of a batch cannot be accumulated, so batch norm is left out.
 std::vector<Program> with_microbatches(std::vector<Program> programs, int count) {
+  std::erase_if(programs, [](const Program& program) { return starts_with(program.name, "resnet18"); });
   for (Program& program : programs) program.microbatches = count, program.name += cat(", ", count, " micro-batches");
   return programs;
 }
