@@ -96,14 +96,18 @@ TEST(ShardOptimality, TablesHaveTheTrueCostOfEveryChoice) {
   const std::uint64_t seed = base_seed();
   std::printf("KAREZ_SEED=%llu\n", static_cast<unsigned long long>(seed));
   int sound_choices = 0;
-  std::ptrdiff_t fused_count = 0;
   for (int case_number = 0; case_number < 60; ++case_number) {
     Random random(seed * 104729 + static_cast<std::uint64_t>(case_number));
     const Mesh mesh = Mesh::parse(pick(random, 2) ? "a=2,b=2" : "a=4");
     const Graph graph = random_graph(random, mesh, 5 + pick(random, 6), case_number % 2 != 0);
     const CostTable costs = random_costs(random);
-    const FusedValues fused = fused_values(graph, testing::catalog());
-    fused_count += std::count_if(fused.begin(), fused.end(), [](const FusedValue& value) { return value.fuses(); });
+    FusedValues fused(graph.values.size());  // any values, so that some have many consumers
+    for (FusedValue& value : fused)
+      if (pick(random, 2) > 0)
+        value = {
+            .reads = static_cast<int>(pick(random, 3)), .written = pick(random, 2) > 0, .called = pick(random, 2) > 0};
+    for (const Node& node : graph.nodes)  // which never reads a table completely
+      if (node.op->name == "gather") fused[node.inputs[0]] = {};
     BruteForce brute(graph, costs, false, fused);
     if (brute.count() == 0) continue;
     Choices choices;
@@ -132,7 +136,6 @@ TEST(ShardOptimality, TablesHaveTheTrueCostOfEveryChoice) {
     }
   }
   EXPECT_GT(sound_choices, 600);
-  EXPECT_GT(fused_count, 5);
 }
 
 // The limit on the size of a table is too small for these programs, so that all parts of the search run.

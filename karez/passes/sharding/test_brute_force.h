@@ -241,6 +241,7 @@ class BruteForce {
       for (std::size_t i = 0; i < in.size(); ++i)
         if (fused_[node.inputs[i]].reads > 0) cost.bytes -= static_cast<double>(in[i].bytes());
       if (fused_[node.outputs[0]].written) cost.bytes -= static_cast<double>(out[0].bytes());
+      cost.bytes = std::max(cost.bytes, 0.0);
       const double saved = fused_[node.outputs[0]].called ? costs_.call : 0;
       slowest = std::max(slowest, cost.bytes > 0 || cost.flops > 0 ? costs_.seconds(cost) - saved : 0);
     }
