@@ -55,6 +55,16 @@ double seconds_of_all(const Graph& boxed, const CostTable& costs) {
   return total;
 }
 
+// The seconds of accesses to memory and of calls that fusion saves; `seconds_of_all` includes them.
+double saved_seconds(const ShardedGraph& sharded, const CostTable& costs, const FusedValues& fused) {
+  const auto total = [&](const FusedValues& values) {
+    const CostBreakdown prices = cost_breakdown(sharded.graph, sharded.operand_layouts, costs, values);
+    return std::accumulate(prices.calls.begin(), prices.calls.end(), 0.0) +
+           std::accumulate(prices.moves.begin(), prices.moves.end(), 0.0);
+  };
+  return total({}) - total(fused);
+}
+
 // A variant with its slots. It is planned only when it is tried.
 struct Candidate {
   double seconds = 0;
@@ -147,7 +157,7 @@ class MemoryFit {
     return microbatch(graph, *c_.ops, c_.options.microbatches, c_.options.batch);
   }
 
-  void add(ShardedGraph sharded, bool late, const std::vector<std::string>& remat) {
+  void add(ShardedGraph sharded, bool late, const std::vector<std::string>& remat, const FusedValues& fused) {
     MemoryVariant variant{std::move(sharded), {}, 0, late, remat};
     variant.boxed = box(variant.sharded.graph, *c_.ops, variant.sharded.operand_layouts, c_.options.costs);
     if (late) {
@@ -156,7 +166,8 @@ class MemoryFit {
         return;  // no parameter is gathered
       variant.boxed = std::move(gathered);
     }
-    variant.seconds = seconds_of_all(variant.boxed, c_.options.costs);
+    variant.seconds =
+        seconds_of_all(variant.boxed, c_.options.costs) - saved_seconds(variant.sharded, c_.options.costs, fused);
     variants_.push_back(std::move(variant));
   }
 
@@ -174,7 +185,8 @@ class MemoryFit {
       fastest = shard(graph, c_.options.costs, fused);
     fastest->fused = fused;
     unlimited_seconds_ =
-        seconds_of_all(box(planned_graph, *c_.ops, c_.sharded->operand_layouts, c_.options.costs), c_.options.costs);
+        seconds_of_all(box(planned_graph, *c_.ops, c_.sharded->operand_layouts, c_.options.costs), c_.options.costs) -
+        saved_seconds(*c_.sharded, c_.options.costs, fused_values(planned_graph, *c_.catalog, c_.options));
     const auto layouts = frontier(graph, *c_.ops, c_.options.costs, *fastest);
     has_all_layouts_ = layouts.exhaustive;
     add_all(layouts.candidates, user_remat, false);
@@ -185,9 +197,10 @@ class MemoryFit {
   }
   void add_all(const std::vector<ShardedGraph>& candidates, const std::vector<std::string>& remat, bool late) {
     const Graph graph = before_shard(remat);
+    const FusedValues fused = fused_values(graph, *c_.catalog, c_.options);
     for (const ShardedGraph& layouts : candidates) {
       check_interrupt();
-      if (auto copied = copy_layouts(graph, layouts)) add(std::move(*copied), late, remat);
+      if (auto copied = copy_layouts(graph, layouts)) add(std::move(*copied), late, remat, fused);
     }
   }
 
