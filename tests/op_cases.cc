@@ -23,7 +23,8 @@ std::vector<OpCase> op_cases() {
   for (const Pointwise& row : pointwise_rows()) {
     const Expr expr = parse_expr(row.expr);
     std::vector<TensorType> in;
-    for (bool t : bool_operands(expr)) in.push_back({t ? b : f, {5, 3}});
+    const auto is_bool = bool_operands(expr);
+    for (int k = 0; k < variable_count(expr); ++k) in.push_back({is_bool[static_cast<std::size_t>(k)] ? b : f, {5, 3}});
     cases.push_back({row.name, in, {}, row.positive ? "p" : "r"});
     bool divides = false;
     for (const auto& [operand, effect] : outside_effects(expr))

@@ -69,8 +69,9 @@ template <class T> SpecialCase special_pointwise(const Pointwise& row) {
   for (const Pointwise& other : pointwise_rows())
     for (const PointwiseGradient& grad : other.grads)
       if (grad.op == row.name && row.grads.empty() && row.no_grad.empty()) forward = &other, names = grad.operands;
-  std::vector<bool> truth = bool_operands(parse_expr(forward->expr));
-  truth.resize(3, forward->dtypes == OperandDTypes::bools);
+  auto truth = bool_operands(parse_expr(forward->expr));
+  for (int k = variable_count(parse_expr(forward->expr)); k < 3; ++k)
+    truth[static_cast<std::size_t>(k)] = forward->dtypes == OperandDTypes::bools;
   const ExprProgram program = flatten(parse_expr(forward->expr));
   const bool integer_trap = std::is_integral_v<T> && forward->name == "div";
 

@@ -57,8 +57,9 @@ Function::Function(DeviceMesh mesh, int arguments, Body body, FunctionOptions op
   require(mesh.world != nullptr, "compile requires a mesh made by World::mesh");
   require(options.microbatches >= 1, "compile: microbatches is ", options.microbatches, "; it must be at least 1");
   for (const int argument : options.unbatched)
-    require(argument >= 0 && (arguments < 0 || argument < arguments), "compile: unbatched contains argument ", argument,
-            arguments < 0 ? "; it must be at least 0" : cat(", but the number of arguments is ", arguments));
+    if (argument < 0 || (arguments >= 0 && argument >= arguments))
+      fail("compile: unbatched contains argument ", argument,
+           arguments < 0 ? "; it must be at least 0" : cat(", but the number of arguments is ", arguments));
   require(options.keep >= 1, "compile: keep is ", options.keep, "; it must be at least 1");
   const LossScale& scale = options.loss_scale;
   require(scale.growth >= 1 && std::isfinite(scale.growth) && scale.backoff > 0 && scale.backoff <= 1 &&

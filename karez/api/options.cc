@@ -48,8 +48,9 @@ const std::string& Options::text(std::string_view name) const {
 std::int64_t Options::integer(std::string_view name, std::int64_t min, std::int64_t max) const {
   auto value = parse_number<std::int64_t>(name, text(name), "an integer");
   constexpr auto no_limit = std::numeric_limits<std::int64_t>::max();
-  require(value >= min && value <= max, "option --", name, ": ", value,
-          max == no_limit ? cat(" is below ", min) : cat(" is not from ", min, " to ", max));
+  if (value < min || value > max)
+    fail("option --", name, ": ", value,
+         max == no_limit ? cat(" is below ", min) : cat(" is not from ", min, " to ", max));
   return value;
 }
 
@@ -61,8 +62,8 @@ double Options::real(std::string_view name) const {
 
 std::string Options::one_of(std::string_view name, const std::vector<std::string>& choices) const {
   const std::string& value = text(name);
-  require(std::find(choices.begin(), choices.end(), value) != choices.end(), "option --", name, ": '", value,
-          "' is not one of ", join(choices, ", "));
+  if (std::find(choices.begin(), choices.end(), value) == choices.end())
+    fail("option --", name, ": '", value, "' is not one of ", join(choices, ", "));
   return value;
 }
 

@@ -101,8 +101,9 @@ Initialiser Parameter::init() const {
 }
 
 void Parameter::set_initial_value(const HostArray& value) const {
-  require(ErrorKind::type, value.valid() && value.type() == type(), "parameter '", name(), "' is ", type(), ", not ",
-          value.valid() ? print(value.type()) : "an uninitialised array");
+  if (!value.valid() || value.type() != type())
+    fail(ErrorKind::type, "parameter '", name(), "' is ", type(), ", not ",
+         value.valid() ? print(value.type()) : "an uninitialised array");
   Initialiser init = value_init(value);
   std::lock_guard lock(info_->mutex);
   info_->init = std::move(init);

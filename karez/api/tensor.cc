@@ -42,7 +42,7 @@ Term::Term(Tensor&& passing, SourceLine line) : value(std::move(passing)), where
 Term::Term(const Array& array, SourceLine line) : value(Tensor(array)), where(line) {}
 Term::Term(HostArray array, SourceLine line) : value(Tensor(std::move(array))), where(line) {}
 Term::Term(Parameter parameter, SourceLine line) : value(std::move(parameter)), where(line) {
-  require(std::get<Parameter>(value) != Parameter(), "the parameter is uninitialised\n  at ", print(line));
+  if (std::get<Parameter>(value) == Parameter()) fail("the parameter is uninitialised\n  at ", print(line));
 }
 Term::Term(const Tensors& tensors, SourceLine line) : value(tensors.only()), where(line) {}
 

@@ -34,28 +34,32 @@ DeviceMesh World::mesh(std::vector<MeshAxis> axes, const MeshPlace& place) const
   Mesh mesh = Mesh::of(std::move(axes));
   const int devices_per_rank = state_->options.devices, num_devices = devices_per_rank * ranks(),
             end = place.devices.empty() ? place.first + mesh.size() : mesh.size();
-  require(ErrorKind::device, mesh.size() <= state_->options.device_limit, print(mesh), " takes ", mesh.size(),
-          " devices, but the limit is ", state_->options.device_limit,
-          "; a higher WorldOptions::device_limit allows more, but plans for so many devices take minutes to make");
-  require(ErrorKind::device, place.first == 0 || place.devices.empty(), print(mesh), ": both first = ", place.first,
-          " and devices = ", join(place.devices, ", "), " are given; give only one of the two");
-  require(ErrorKind::device, place.first >= 0, print(mesh), ": the first device must be at least 0, got ", place.first);
-  require(
-      ErrorKind::device, end <= num_devices, print(mesh),
-      place.first > 0 ? cat(" takes devices ", place.first, " to ", end - 1) : cat(" takes ", end, " devices"),
-      ", but the world has ", num_devices,
-      ranks() == 1 ? cat("; World({.devices = ", end, "}) has enough") : cat(", ", devices_per_rank, " on each rank"));
-  require(ErrorKind::device, place.devices.empty() || static_cast<int>(place.devices.size()) == mesh.size(),
-          print(mesh), " takes ", mesh.size(), " devices, but ", place.devices.size(), " are listed");
+  if (mesh.size() > state_->options.device_limit)
+    fail(ErrorKind::device, print(mesh), " takes ", mesh.size(), " devices, but the limit is ",
+         state_->options.device_limit,
+         "; a higher WorldOptions::device_limit allows more, but plans for so many devices take minutes to make");
+  if (place.first != 0 && !place.devices.empty())
+    fail(ErrorKind::device, print(mesh), ": both first = ", place.first, " and devices = ", join(place.devices, ", "),
+         " are given; give only one of the two");
+  if (place.first < 0) fail(ErrorKind::device, print(mesh), ": the first device must be at least 0, got ", place.first);
+  if (end > num_devices)
+    fail(ErrorKind::device, print(mesh),
+         place.first > 0 ? cat(" takes devices ", place.first, " to ", end - 1) : cat(" takes ", end, " devices"),
+         ", but the world has ", num_devices,
+         ranks() == 1 ? cat("; World({.devices = ", end, "}) has enough")
+                      : cat(", ", devices_per_rank, " on each rank"));
+  if (!place.devices.empty() && static_cast<int>(place.devices.size()) != mesh.size())
+    fail(ErrorKind::device, print(mesh), " takes ", mesh.size(), " devices, but ", place.devices.size(), " are listed");
   for (int position = 0; position < mesh.size(); ++position) {
     const auto index = static_cast<std::size_t>(position);
     const int device = place.devices.empty() ? place.first + position : place.devices[index];
-    require(ErrorKind::device, device >= 0 && device < num_devices, print(mesh), ": device ", device,
-            " does not exist; the world has devices 0 to ", num_devices - 1);
+    if (device < 0 || device >= num_devices)
+      fail(ErrorKind::device, print(mesh), ": device ", device, " does not exist; the world has devices 0 to ",
+           num_devices - 1);
     mesh.devices[index] = {device / devices_per_rank, device % devices_per_rank};
     for (std::size_t other = 0; other < index && !place.devices.empty(); ++other)
-      require(ErrorKind::device, mesh.devices[other] != mesh.devices[index], print(mesh), ": device ", device,
-              " is listed twice");
+      if (mesh.devices[other] == mesh.devices[index])
+        fail(ErrorKind::device, print(mesh), ": device ", device, " is listed twice");
   }
   return {state_, std::move(mesh)};
 }
@@ -86,8 +90,9 @@ template <class Key> void write_stored(WorldState& world, const Key& variable_ke
     WorldLock lock(world);
     const auto& [key, variable] = *world.variables.stored(variable_key);
     const std::string name = VariableTable::display_name(key, variable).first;
-    require(ErrorKind::type, value.valid() && value.type() == variable.type, "variable '", name, "' is ", variable.type,
-            ", not ", value.valid() ? print(value.type()) : "an uninitialised array");
+    if (!value.valid() || value.type() != variable.type)
+      fail(ErrorKind::type, "variable '", name, "' is ", variable.type, ", not ",
+           value.valid() ? print(value.type()) : "an uninitialised array");
     agree_on_value(world, value, cat("a write of variable '", name, "'"));
     return parts_of(world, key, variable, true);
   }();

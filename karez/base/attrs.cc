@@ -49,21 +49,23 @@ Attr parse_attr(Scanner& in) {
 
 }  // namespace
 
-Attrs::Attrs(std::initializer_list<std::pair<std::string, Attr>> items) {
-  for (const auto& [name, value] : items) set(name, value);
+Attrs::Attrs(std::initializer_list<Item> items) {
+  items_.reserve(items.size() + 1);
+  for (const Item& item : items) set(item.name, std::move(item.value));
 }
 
-Attrs& Attrs::set(std::string_view name, Attr value) {
+Attrs& Attrs::set(std::string_view name, Attr value) & {
   bool is_word = !name.empty() && !std::isdigit(static_cast<unsigned char>(name[0]));
   for (char c : name) is_word = is_word && (std::isalnum(static_cast<unsigned char>(c)) || c == '_');
-  require(is_word, "an attribute cannot be named ", quote(name),
-          ": names consist of letters, digits and '_' and do not begin with a digit");  // so that their text parses
+  if (!is_word)
+    fail("an attribute cannot be named ", quote(name),
+         ": names consist of letters, digits and '_' and do not begin with a digit");  // so that their text parses
   auto at = std::lower_bound(items_.begin(), items_.end(), name,
                              [](const auto& item, std::string_view n) { return item.first < n; });
   if (at != items_.end() && at->first == name) {
     at->second = std::move(value);
   } else {
-    items_.insert(at, {std::string(name), std::move(value)});
+    items_.emplace(at, std::string(name), std::move(value));
   }
   return *this;
 }

@@ -25,18 +25,23 @@ class Attrs {
   Attrs& operator=(const Attrs&);
   Attrs& operator=(Attrs&&) noexcept;
   ~Attrs();
-  Attrs(std::initializer_list<std::pair<std::string, Attr>> items);
+  struct Item {
+    std::string_view name;
+    mutable Attr value;  // moved into the attributes
+  };
+  Attrs(std::initializer_list<Item> items);
 
-  Attrs& set(std::string_view name, Attr value);  // a name consists of letters, digits and '_'
+  Attrs& set(std::string_view name, Attr value) &;  // a name consists of letters, digits and '_'
   template <class T>
   requires std::is_arithmetic_v<T> Attrs& set(
       std::string_view name,
-      T value) {  // a template keeps the number's kind: an overload for int would convert bools and doubles too
+      T value) & {  // a template keeps the number's kind: an overload for int would convert bools and doubles too
     if constexpr (std::is_same_v<T, bool>) return set(name, Attr(value));
     else if constexpr (std::is_integral_v<T>) return set(name, Attr(static_cast<std::int64_t>(value)));
     else return set(name, Attr(static_cast<double>(value)));
   }
-  Attrs& set(std::string_view name, const char* value) { return set(name, Attr(std::string(value))); }
+  Attrs& set(std::string_view name, const char* value) & { return set(name, Attr(std::string(value))); }
+  template <class T> Attrs&& set(std::string_view name, T value) && { return std::move(set(name, std::move(value))); }
   void erase(std::string_view name);
   bool has(std::string_view name) const { return find(name) != nullptr; }
   bool empty() const { return items_.empty(); }

@@ -12,7 +12,6 @@ namespace karez::base {
 namespace {
 
 constexpr int max_depth = 1000;
-constexpr int max_variables = 64;
 
 // One row per ExprKind, in its order. An operator has a precedence (1 weakest, 7 unary); a function has 0.
 struct Row {
@@ -224,24 +223,25 @@ std::string_view name_of(ExprKind kind) { return row(kind).name; }
 int operands_of(ExprKind kind) { return row(kind).operands; }
 
 Expr expr_constant(double value) {
-  return std::make_shared<const ExprNode>(ExprNode{ExprKind::constant, value, 0, 1, {}});
+  return std::make_shared<const ExprNode>(ExprNode{ExprKind::constant, value, 0, 1, 0, {}});
 }
 
 Expr expr_variable(int index) {
   require(index >= 0 && index < max_variables, "an expression's variable must be x0 to x", max_variables - 1, ", got x",
           index);
-  return std::make_shared<const ExprNode>(ExprNode{ExprKind::variable, 0, index, 1, {}});
+  return std::make_shared<const ExprNode>(ExprNode{ExprKind::variable, 0, index, 1, index + 1, {}});
 }
 
 Expr expr_of(ExprKind kind, Expr a, Expr b, Expr c) {
   int operand_count = (a != nullptr) + (b != nullptr) + (c != nullptr);
   require(operand_count == operands_of(kind) && operand_count > 0, "'", name_of(kind), "' takes ", operands_of(kind),
           " operands, got ", operand_count);
-  int depth = 0;
+  int depth = 0, variables = 0;
   for (const Expr* e : {&a, &b, &c})
-    if (*e) depth = std::max(depth, (*e)->depth);
+    if (*e) depth = std::max(depth, (*e)->depth), variables = std::max(variables, (*e)->variables);
   require(depth < max_depth, "an expression is nested deeper than ", max_depth);
-  return std::make_shared<const ExprNode>(ExprNode{kind, 0, 0, depth + 1, {std::move(a), std::move(b), std::move(c)}});
+  return std::make_shared<const ExprNode>(
+      ExprNode{kind, 0, 0, depth + 1, variables, {std::move(a), std::move(b), std::move(c)}});
 }
 
 Expr parse_expr(std::string_view text) { return Parser(text).parse(); }
@@ -259,18 +259,6 @@ bool same(const Expr& a, const Expr& b) {
   if (std::memcmp(&a->value, &b->value, sizeof(double)) != 0) return false;
   return same(a->operands[0], b->operands[0]) && same(a->operands[1], b->operands[1]) &&
          same(a->operands[2], b->operands[2]);
-}
-
-int variable_count(const Expr& expr) {
-  std::map<const ExprNode*, int> counts;
-  auto visit = [&](auto&& self, const Expr& e) -> int {
-    if (e == nullptr) return 0;
-    if (auto at = counts.find(e.get()); at != counts.end()) return at->second;
-    int count = e->kind == ExprKind::variable ? e->variable + 1 : 0;
-    for (const Expr& operand : e->operands) count = std::max(count, self(self, operand));
-    return counts[e.get()] = count;
-  };
-  return visit(visit, expr);
 }
 
 ExprProgram flatten(const Expr& expr) { return Flattener().run(expr); }

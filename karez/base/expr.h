@@ -67,13 +67,15 @@ struct ExprNode;
 using Expr = std::shared_ptr<const ExprNode>;
 struct ExprNode {
   ExprKind kind = ExprKind::constant;
-  double value = 0;  // if a constant
-  int variable = 0;  // if a variable
-  int depth = 1;     // bounded, so that recursion is safe
+  double value = 0;   // if a constant
+  int variable = 0;   // if a variable
+  int depth = 1;      // bounded, so that recursion is safe
+  int variables = 0;  // the highest index used in the tree plus one
   std::array<Expr, 3> operands;
 };
 Expr expr_constant(double value);
-Expr expr_variable(int index);  // 0 to 63
+inline constexpr int max_variables = 64;
+Expr expr_variable(int index);  // below max_variables
 Expr expr_of(ExprKind kind, Expr a, Expr b = nullptr, Expr c = nullptr);
 
 // Grammar, weakest operators first: || ; && ; == != ; < <= > >= ; + - ; * / ; unary - ! ; numbers, inf, nan, x0 to x63
@@ -82,7 +84,7 @@ Expr parse_expr(std::string_view text);
 // Canonical text with the fewest parentheses; parses to the same tree: "max(x0, 0)", "x0 * (x1 + 1)".
 std::string print(const Expr& expr);
 bool same(const Expr& a, const Expr& b);
-int variable_count(const Expr& expr);  // the highest index used plus one
+inline int variable_count(const Expr& expr) { return expr->variables; }
 
 // Returns d expr / d x_variable, slightly simplified (factors and terms 0 and 1, constants). Comparisons have
 // derivative 0; max(a, b) has the derivative of a if a >= b, otherwise that of b; abs has derivative 0 at 0.

@@ -123,8 +123,8 @@ Expr substitute(const Expr& expr, std::span<const Expr> with) {
     if (e == nullptr || e->kind == ExprKind::constant) return e;
     if (e->kind == ExprKind::variable) {
       auto index = static_cast<std::size_t>(e->variable);
-      require(index < with.size() && with[index] != nullptr, "no replacement is given for x", e->variable, " of ",
-              print(expr));
+      if (index >= with.size() || with[index] == nullptr)
+        fail("no replacement is given for x", e->variable, " of ", print(expr));
       return with[index];
     }
     if (auto at = visited.find(e.get()); at != visited.end()) return at->second;

@@ -22,7 +22,7 @@ constexpr int max_dimensions = 16;  // limits the index, which is on the stack s
 void check_slice(const TensorType& type, std::span<const std::int64_t> begin, const View& view) {
   bool ok = view.dtype == type.dtype && view.rank() == type.rank() && begin.size() == type.shape.size();
   for (std::size_t d = 0; ok && d < begin.size(); ++d) ok = begin[d] >= 0 && begin[d] + view.shape[d] <= type.shape[d];
-  require(ErrorKind::shape, ok, "a source of ", type, " has no slice ", view, " at [", join(begin, ", "), "]");
+  if (!ok) fail(ErrorKind::shape, "a source of ", type, " has no slice ", view, " at [", join(begin, ", "), "]");
 }
 
 // Copies the slice that begins at `begin` out of the array with these bytes and this row-major view.

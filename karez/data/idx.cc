@@ -35,9 +35,9 @@ std::size_t header_bytes(int rank) { return 4 + 4 * static_cast<std::size_t>(ran
 Header header_of(std::span<const std::uint8_t> bytes, int rank, std::string_view name) {
   require(ErrorKind::data, bytes.size() >= 4, name, ": ", bytes.size(), " bytes are too few for an IDX header");
   std::uint32_t magic = big_endian(bytes, 0), expected = 0x0800u | static_cast<std::uint32_t>(rank);
-  require(ErrorKind::data, magic == expected, name, ": unexpected magic number ", hex_of(magic),
-          "; an IDX file of unsigned bytes with ", rank, " dimension", rank == 1 ? "" : "s", " begins with ",
-          hex_of(expected));
+  if (magic != expected)
+    fail(ErrorKind::data, name, ": unexpected magic number ", hex_of(magic), "; an IDX file of unsigned bytes with ",
+         rank, " dimension", rank == 1 ? "" : "s", " begins with ", hex_of(expected));
   std::size_t size = header_bytes(rank);
   require(ErrorKind::data, bytes.size() >= size, name, ": truncated: the header takes ", size,
           " bytes, but the file has ", bytes.size());

@@ -134,8 +134,9 @@ class HeaderReader {
 void check_entry(const WeightEntry& entry, std::int64_t data_bytes, std::string_view file) {
   const std::string location = cat(file, ": tensor ", abbreviate(entry.name), ": ");
   const std::int64_t item = item_bytes(entry.dtype);
-  require(ErrorKind::data, item > 0, location, "unknown dtype ", abbreviate(entry.dtype),
-          "; expected one of: ", join(format_types, ", ", [](const FormatType& type) { return type.name; }));
+  if (item <= 0)
+    fail(ErrorKind::data, location, "unknown dtype ", abbreviate(entry.dtype),
+         "; expected one of: ", join(format_types, ", ", [](const FormatType& type) { return type.name; }));
   require(ErrorKind::data, entry.begin <= entry.end && entry.end <= data_bytes, location, "its offsets ", entry.begin,
           " to ", entry.end, " are not a range of the ", data_bytes, " bytes after the header");
   std::int64_t bytes = item;

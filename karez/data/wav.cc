@@ -62,9 +62,9 @@ void check_complete(std::span<const std::uint8_t> file, std::string_view name) {
   const auto has = [&](std::size_t at, std::string_view text) {
     return file.size() >= at + 4 && std::memcmp(file.data() + at, text.data(), 4) == 0;
   };
-  require(ErrorKind::data, (has(0, "RIFF") || has(0, "RF64")) && has(8, "WAVE"), name, ": expected a WAV file, got ",
-          file.size(), " bytes that begin with ",
-          hex_of(std::as_bytes(file.first(std::min<std::size_t>(file.size(), 4)))));
+  if ((!has(0, "RIFF") && !has(0, "RF64")) || !has(8, "WAVE"))
+    fail(ErrorKind::data, name, ": expected a WAV file, got ", file.size(), " bytes that begin with ",
+         hex_of(std::as_bytes(file.first(std::min<std::size_t>(file.size(), 4)))));
   std::uint64_t size = 0;
   for (std::size_t i = 4; i-- > 0;) size = size << 8 | file[4 + i];
   const bool unknown = size == 0xffffffff;  // of RF64, and of programs that write to a pipe

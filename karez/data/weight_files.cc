@@ -63,9 +63,9 @@ WeightFiles::WeightFiles(const std::string& path) : path_(path) {
     for (const WeightEntry& entry : entries_) {
       auto indexed = index.find(entry.name);
       const std::string& file = files_[static_cast<std::size_t>(entry.file)].file->name();
-      require(ErrorKind::data, indexed != index.end() && numbers.at(indexed->second) == entry.file, file,
-              ": the file has tensor ", quote(entry.name), ", which ", path,
-              indexed == index.end() ? " does not list" : cat(" lists in ", indexed->second));
+      if (indexed == index.end() || numbers.at(indexed->second) != entry.file)
+        fail(ErrorKind::data, file, ": the file has tensor ", quote(entry.name), ", which ", path,
+             indexed == index.end() ? " does not list" : cat(" lists in ", indexed->second));
     }
     std::set<std::string> present;
     for (const WeightEntry& entry : entries_) present.insert(entry.name);
@@ -102,8 +102,9 @@ std::vector<std::byte> WeightFiles::read(const WeightEntry& entry) const {
   const File& file = files_[static_cast<std::size_t>(entry.file)];
   std::vector<std::byte> bytes(static_cast<std::size_t>(entry.end - entry.begin));
   file.file->read_at(file.data + entry.begin, bytes);
-  require(ErrorKind::data, !entry.checksum || *entry.checksum == hash_bytes(bytes), file.file->name(),
-          ": the bytes of tensor ", quote(entry.name), " do not match their checksum: the file is damaged");
+  if (entry.checksum && *entry.checksum != hash_bytes(bytes))
+    fail(ErrorKind::data, file.file->name(), ": the bytes of tensor ", quote(entry.name),
+         " do not match their checksum: the file is damaged");
   return bytes;
 }
 
@@ -138,12 +139,13 @@ bool is_representable(const WeightEntry& entry, DType dtype) {
 
 HostArray array_of(const WeightEntry& entry, const WeightPart& part, DType dtype, const std::vector<std::byte>& bytes) {
   HostArray out(TensorType{dtype, shape_of(entry, part)});
-  require(ErrorKind::type, is_representable(entry, dtype), "tensor ", quote(entry.name), " has dtype ", entry.dtype,
-          " and cannot be read as ", dtype);
+  if (!is_representable(entry, dtype))
+    fail(ErrorKind::type, "tensor ", quote(entry.name), " has dtype ", entry.dtype, " and cannot be read as ", dtype);
   if (dtype == DType::b8) {
     for (std::size_t i = 0; i < bytes.size(); ++i)
-      require(ErrorKind::data, bytes[i] <= std::byte{1}, "tensor ", quote(entry.name), ": element ", i,
-              " of a BOOL tensor must be 0 or 1, got ", static_cast<int>(bytes[i]));
+      if (bytes[i] > std::byte{1})
+        fail(ErrorKind::data, "tensor ", quote(entry.name), ": element ", i, " of a BOOL tensor must be 0 or 1, got ",
+             static_cast<int>(bytes[i]));
   }
   if (item_bytes(entry.dtype) == size_of(dtype)) {
     const std::vector<std::byte> converted = bytes_of(entry, part, bytes);

@@ -25,8 +25,9 @@ void WeightWriter::put(std::span<const std::byte> bytes) {
 void WeightWriter::write(std::span<const std::byte> bytes) {
   require(next_ < entries_.size(), path_, ": more tensors were written than the header lists");
   WeightEntry& entry = entries_[next_++];
-  require(static_cast<std::int64_t>(bytes.size()) == entry.end - entry.begin, path_, ": tensor ", quote(entry.name),
-          " takes ", entry.end - entry.begin, " bytes, but ", bytes.size(), " were given");
+  if (static_cast<std::int64_t>(bytes.size()) != entry.end - entry.begin)
+    fail(path_, ": tensor ", quote(entry.name), " takes ", entry.end - entry.begin, " bytes, but ", bytes.size(),
+         " were given");
   entry.checksum = hash_bytes(bytes);
   put(bytes);
 }

@@ -7,17 +7,23 @@
 namespace karez::graph {
 namespace {
 
+// The types of operands, of which the shapes are assigned to those of the previous call, without new memory.
+thread_local std::vector<TensorType> operand_types;
+
 std::vector<TensorType> infer(const Graph& graph, const OpDef& op, std::span<const ValueId> inputs,
                               const Attrs& attrs) {
   require(op.inputs < 0 || static_cast<int>(inputs.size()) == op.inputs, op.name, " expects ", op.inputs,
           op.inputs == 1 ? " operand" : " operands", ", got ", inputs.size());
-  std::vector<TensorType> types;
+  std::vector<TensorType> types = std::exchange(operand_types, {});  // the op may call a builder too
+  if (types.size() < inputs.size()) types.resize(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     require(graph.values.has(inputs[i]), op.name, ": operand ", i, " is %", inputs[i],
             ", which does not exist; the graph has ", graph.values.size(), " values");
-    types.push_back(graph.type(inputs[i]));
+    types[i] = graph.type(inputs[i]);
   }
-  return op.infer(types, attrs);
+  std::vector<TensorType> results = op.infer(std::span(types).first(inputs.size()), attrs);
+  operand_types = std::move(types);
+  return results;
 }
 
 }  // namespace
@@ -63,6 +69,10 @@ ValueId Builder::transfer_to_mesh(ValueId value, int target) {
 }
 
 std::vector<ValueId> Builder::add(std::string_view op, std::span<const ValueId> operands, Attrs attrs) {
+  return add_node(op, operands, std::move(attrs)).outputs;
+}
+
+const Node& Builder::add_node(std::string_view op, std::span<const ValueId> operands, Attrs attrs) {
   const OpDef* row = nullptr;
   std::vector<TensorType> types;
   std::vector<ValueId> inputs(operands.begin(), operands.end());
@@ -93,11 +103,11 @@ std::vector<ValueId> Builder::add_copy(const Graph& from, const Node& node, std:
   if (is_placed || !node.regions.empty()) return add(node.op->name, operands, node.attrs);
   std::vector<TensorType> types;
   for (ValueId out : node.outputs) types.push_back(from.type(out));
-  return append(row, std::move(inputs), node.attrs, std::move(types), placement);
+  return append(row, std::move(inputs), node.attrs, std::move(types), placement).outputs;
 }
 
-std::vector<ValueId> Builder::append(const OpDef& row, std::vector<ValueId> inputs, Attrs attrs,
-                                     std::vector<TensorType> types, int placement) {
+const Node& Builder::append(const OpDef& row, std::vector<ValueId> inputs, Attrs attrs, std::vector<TensorType> types,
+                            int placement) {
   Node node;
   node.op = &row;
   node.inputs = std::move(inputs);
@@ -114,11 +124,12 @@ std::vector<ValueId> Builder::append(const OpDef& row, std::vector<ValueId> inpu
                               .layout = {}});
   }
   graph_->nodes.push_back(std::move(node));
-  return graph_->nodes.back().outputs;
+  return graph_->nodes.back();
 }
 
 ValueId Builder::one(std::string_view op, std::initializer_list<ValueId> inputs, Attrs attrs) {
-  std::vector<ValueId> out = add(op, std::span<const ValueId>(inputs.begin(), inputs.size()), std::move(attrs));
+  const std::vector<ValueId>& out =
+      add_node(op, std::span<const ValueId>(inputs.begin(), inputs.size()), std::move(attrs)).outputs;
   require(out.size() == 1, op, " must have 1 result, got ", out.size());
   return out[0];
 }

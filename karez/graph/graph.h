@@ -83,7 +83,7 @@ struct Graph {
   ~Graph();
 
   std::string name = "main";
-  std::vector<Mesh> meshes = {Mesh::of({})};
+  std::vector<Mesh> meshes = std::vector<Mesh>(1, Mesh::of_one_device());
   ById<NodeId, Node> nodes;  // in order: producers precede consumers
   ById<ValueId, Value> values;
   std::vector<ValueId> arguments;  // arguments of a region; empty for a program, which has `input` nodes instead

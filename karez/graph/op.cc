@@ -19,7 +19,7 @@ OpTable::OpTable(std::vector<OpDef> rows) {
     bool is_word =
         !name.empty() &&
         name.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == std::string::npos;
-    require(ErrorKind::name, is_word && (name[0] < '0' || name[0] > '9'), "an op cannot be named ", quote(name));
+    if (!is_word || (name[0] >= '0' && name[0] <= '9')) fail(ErrorKind::name, "an op cannot be named ", quote(name));
     require(ErrorKind::name, static_cast<bool>(row.infer), "op '", name, "' has no infer function");
     require(ErrorKind::name, rows_.try_emplace(name, std::move(row)).second, "two ops are called '", name, "'");
   }

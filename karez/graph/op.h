@@ -220,8 +220,9 @@ class Builder {
   int mesh = 0;  // mesh of new nodes; 0 stands for the mesh of their operands or, if these have none, of their readers
 
  private:
-  std::vector<ValueId> append(const OpDef& row, std::vector<ValueId> inputs, Attrs attrs, std::vector<TensorType> types,
-                              int placement);
+  const Node& add_node(std::string_view op, std::span<const ValueId> inputs, Attrs attrs);
+  const Node& append(const OpDef& row, std::vector<ValueId> inputs, Attrs attrs, std::vector<TensorType> types,
+                     int placement);
   int placement_of(const OpDef& op, std::span<const ValueId> inputs) const;
   ValueId find_transferred(
       ValueId value,

@@ -177,8 +177,9 @@ class Verifier {
     for (NodeId n : graph_.nodes.ids()) {
       const Node& node = graph_.nodes[n];
       if (node.op->role != Role::state) continue;
-      require(node.outputs.size() == 1 && read.count(node.outputs[0]) == 1, NodeName{graph_, n}, " ",
-              node.attrs.print(), " reads a variable that the graph does not list or that another node reads");
+      if (node.outputs.size() != 1 || read.count(node.outputs[0]) != 1)
+        fail(NodeName{graph_, n}, " ", node.attrs.print(),
+             " reads a variable that the graph does not list or that another node reads");
     }
   }
 
@@ -192,8 +193,8 @@ class Verifier {
       const std::string what = cat("output '", output.name, "'");
       verify_layout([&] { return what; }, graph_.type(output.value), graph_.value(output.value).mesh, output.layout);
       for (Sbp entry : *output.layout)
-        require(ErrorKind::layout, !entry.is_partial(), what, " has layout ", print(*output.layout),
-                "; an output must not be Partial");
+        if (entry.is_partial())
+          fail(ErrorKind::layout, what, " has layout ", print(*output.layout), "; an output must not be Partial");
     }
   }
 

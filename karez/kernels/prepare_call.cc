@@ -16,11 +16,12 @@ PreparedKernel prepare_call(const KernelTable& kernels, const plan::Call& call, 
   spec.team = call.team;
   for (const plan::Operand& o : call.in) spec.in.push_back(o.view);
   for (const plan::Operand& o : call.out) spec.out.push_back(o.view);
-  require(is_supported(row, spec), "kernel ", call.kernel, " does not support ", print(spec), "; ",
-          kernels.list(row.op));
+  if (!is_supported(row, spec))
+    fail("kernel ", call.kernel, " does not support ", print(spec), "; ", kernels.list(row.op));
   const std::int64_t required = workspace_of(row, spec), available = call.workspace ? call.workspace->view.bytes() : 0;
-  require(required <= available, "kernel ", call.kernel, " needs ", required, " bytes of workspace for ", print(spec),
-          ", but the plan gives ", available);
+  if (required > available)
+    fail("kernel ", call.kernel, " needs ", required, " bytes of workspace for ", print(spec), ", but the plan gives ",
+         available);
   return calls_of(spec.attrs) == 1 ? row.prepare(spec) : prepare_group(row, spec);
 }
 

@@ -23,22 +23,26 @@ ValueId masked_score_like(Builder& b, ValueId scores) {
 
 void check_attention(const TensorType& q, const TensorType& k, const TensorType& v) {
   auto print_types = [&] { return cat("q ", q, ", k ", k, ", v ", v); };
-  require(ErrorKind::type, is_float(q.dtype) && k.dtype == q.dtype && v.dtype == q.dtype,
-          "attention: q, k and v must have the same float dtype, got ", print_types());
+  if (!is_float(q.dtype) || k.dtype != q.dtype || v.dtype != q.dtype)
+    fail(ErrorKind::type, "attention: q, k and v must have the same float dtype, got ", print_types());
   const bool equal_ranks = q.rank() >= 3 && k.rank() == q.rank() && v.rank() == q.rank();
-  require(ErrorKind::shape, equal_ranks,
-          "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] must have equal ranks, got ",
-          print_types());
+  if (!equal_ranks)
+    fail(ErrorKind::shape,
+         "attention: q [n..., h, t, d], k [n..., g, s, d] and v [n..., g, s, e] must have equal ranks, got ",
+         print_types());
   const auto r = static_cast<std::size_t>(q.rank());
   const bool equal_leading = std::equal(q.shape.begin(), q.shape.end() - 3, k.shape.begin()) &&
                              std::equal(k.shape.begin(), k.shape.end() - 1, v.shape.begin());
-  require(ErrorKind::shape, equal_leading,
-          "attention: k and v may differ only in their last dimension, and their leading dimensions must match q, got ",
-          print_types());
-  require(ErrorKind::shape, q.shape[r - 1] == k.shape[r - 1], "attention: queries have ", q.shape[r - 1],
-          " elements, but keys have ", k.shape[r - 1], ": ", print_types());
-  require(ErrorKind::shape, k.shape[r - 3] > 0 && q.shape[r - 3] % k.shape[r - 3] == 0, "attention: ", k.shape[r - 3],
-          " key heads do not divide ", q.shape[r - 3], " query heads: ", print_types());
+  if (!equal_leading)
+    fail(ErrorKind::shape,
+         "attention: k and v may differ only in their last dimension, and their leading dimensions must match q, got ",
+         print_types());
+  if (q.shape[r - 1] != k.shape[r - 1])
+    fail(ErrorKind::shape, "attention: queries have ", q.shape[r - 1], " elements, but keys have ", k.shape[r - 1],
+         ": ", print_types());
+  if (k.shape[r - 3] <= 0 || q.shape[r - 3] % k.shape[r - 3] != 0)
+    fail(ErrorKind::shape, "attention: ", k.shape[r - 3], " key heads do not divide ", q.shape[r - 3],
+         " query heads: ", print_types());
 }
 
 // Computes a softmax of the visible keys over the last axis; the result is 0 if no key is visible.
@@ -237,10 +241,11 @@ Subscripts parse_subscripts(Builder& b, std::string_view subscripts, std::span<c
     for (std::size_t d = 0; d < parsed.in[i].size(); ++d) {
       const std::int64_t size = b.type(operands[i]).shape[d];
       auto [entry, inserted] = sizes.try_emplace(parsed.in[i][d], size);
-      require(ErrorKind::shape, entry->second == size, "einsum '", subscripts, "': ",
-              parsed.in[i][d] < 256 ? cat("'", static_cast<char>(parsed.in[i][d]), "'")
-                                    : std::string("a dimension of '...'"),
-              " has sizes ", entry->second, " and ", size);
+      if (entry->second != size)
+        fail(ErrorKind::shape, "einsum '", subscripts, "': ",
+             parsed.in[i][d] < 256 ? cat("'", static_cast<char>(parsed.in[i][d]), "'")
+                                   : std::string("a dimension of '...'"),
+             " has sizes ", entry->second, " and ", size);
     }
   for (Label l : parsed.out)
     require(sizes.count(l) > 0, "einsum '", subscripts, "': '", l < 256 ? std::string(1, static_cast<char>(l)) : "...",

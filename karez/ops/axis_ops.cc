@@ -27,7 +27,7 @@ OpDef cumsum() {
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
     require_number("cumsum", in[0]);
     axis_of("cumsum", attrs, in[0]);
-    return std::vector{in[0]};
+    return one_type(in[0]);
   };
   op.index = [](const NodeView& node) {
     Signature s;
@@ -150,7 +150,7 @@ OpDef add_along() {
     require(ErrorKind::type, size >= 0, "add_along: size must be at least 0, got ", size);
     TensorType out = updates;
     out.shape[axis] = size;
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) {
     Signature s;
@@ -190,7 +190,7 @@ OpDef resize_op(std::string name, std::string gradient, std::string doc, bool of
     require(ErrorKind::shape, size >= 1 && out.shape[axis] >= 1, name, ": sizes must be at least 1, got ",
             out.shape[axis], " to ", size);
     out.shape[axis] = size;
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) {
     Signature s;

@@ -11,7 +11,7 @@ namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
   const TensorType& x = in[0];
-  Shape shape = shape_attr("broadcast", attrs);
+  const Shape& shape = shape_attr("broadcast", attrs);
   const Ints& dims = attrs.ints("dims");
   require(ErrorKind::shape, static_cast<int>(dims.size()) == x.rank(), "broadcast: dims ", dims, " names ", dims.size(),
           " dimensions, but x is ", x);
@@ -23,7 +23,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
     require(ErrorKind::shape, size == x.shape[i], "broadcast: sizes differ: dimension ", i, " of ", x,
             " and dimension ", dims[i], " of ", shape);
   }
-  return {{x.dtype, shape}};
+  return one_type({x.dtype, shape});
 }
 
 // New dimensions have letters that no operand has, because each device makes its own copies.

@@ -8,7 +8,7 @@ namespace karez::ops::build {
 namespace {
 
 Attrs type_attrs(const TensorType& type) {
-  return {{"dtype", std::string(name_of(type.dtype))}, {"shape", type.shape}};
+  return {{"dtype", std::string(name_of(type.dtype))}, {"shape", type.shape}};  // has space for a third
 }
 
 Attrs conv_attrs(const ConvOptions& o) {

@@ -18,17 +18,17 @@ std::vector<TensorType> infer(std::span<const TensorType>, const Attrs& attrs) {
             digit_count, " hexadecimal digits, got ", hex.size());
     require(hex.find_first_not_of("0123456789abcdef") == std::string::npos, "constant: data of ", type,
             " is not lower-case hexadecimal");
-    return {type};
+    return one_type(std::move(type));
   }
   if (type.dtype == DType::b8) {
     double value = attrs.real("value");
     require(value == 0 || value == 1, "constant: a bool must be 0 or 1, got ", value);
-    return {type};
+    return one_type(std::move(type));
   }
   try {
     with_type(type.dtype, [&]<class T>() { attr_cast<T>(attr_at(attrs, "value")); });
   } catch (const Error& error) { fail("constant: ", error.what()); }
-  return {type};
+  return one_type(std::move(type));
 }
 
 // Replaces {data} with the bytes of the local box, in row-major order.

@@ -33,11 +33,12 @@ std::vector<TensorType> infer_forward(std::span<const TensorType> in, const Attr
   require_rank("conv2d", w, 4, weight);
   check_operands("conv2d", x, w);
   const std::int64_t groups = groups_of("conv2d", attrs, x.shape[1], w.shape[0]);
-  require(ErrorKind::shape, x.shape[1] / groups == w.shape[1], "conv2d: channels differ: ", x.shape[1] / groups,
-          " and ", w.shape[1], " (", x, " x ", w, ")", groups > 1 ? cat(" in ", groups, " groups") : "");
+  if (x.shape[1] / groups != w.shape[1])
+    fail(ErrorKind::shape, "conv2d: channels differ: ", x.shape[1] / groups, " and ", w.shape[1], " (", x, " x ", w,
+         ")", groups > 1 ? cat(" in ", groups, " groups") : "");
   Ints kernel = spatial_size(w);
   Ints size = output_size("conv2d", window_of("conv2d", attrs, &kernel), x.shape);
-  return {{product_dtype("conv2d", x.dtype, attrs), {x.shape[0], w.shape[0], size[0], size[1]}}};
+  return one_type({product_dtype("conv2d", x.dtype, attrs), {x.shape[0], w.shape[0], size[0], size[1]}});
 }
 
 std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const Attrs& attrs) {
@@ -47,13 +48,13 @@ std::vector<TensorType> infer_grad_input(std::span<const TensorType> in, const A
   check_operands("conv2d_grad_input", dy, w);
   require(ErrorKind::shape, dy.shape[1] == w.shape[0], "conv2d_grad_input: output channels differ: ", dy.shape[1],
           " and ", w.shape[0], " (", dy, " x ", w, ")");
-  Shape shape = shape_attr("conv2d_grad_input", attrs);
+  const Shape& shape = shape_attr("conv2d_grad_input", attrs);
   const std::int64_t groups = groups_of("conv2d_grad_input", attrs, shape.size() == 4 ? shape[1] : 0, w.shape[0]);
   require(ErrorKind::shape, shape.size() == 4 && shape[0] == dy.shape[0] && shape[1] == w.shape[1] * groups,
           "conv2d_grad_input: shape ", shape, " does not match dy ", dy, " and w ", w);
   Ints kernel = spatial_size(w);
   require_output_size("conv2d_grad_input", window_of("conv2d_grad_input", attrs, &kernel), shape, dy);
-  return {{product_dtype("conv2d_grad_input", dy.dtype, attrs), shape}};
+  return one_type({product_dtype("conv2d_grad_input", dy.dtype, attrs), shape});
 }
 
 std::vector<TensorType> infer_grad_weight(std::span<const TensorType> in, const Attrs& attrs) {

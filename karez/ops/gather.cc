@@ -32,7 +32,7 @@ OpDef gather() {
     require(ErrorKind::type, table.rank() >= 1, "gather: the table must have at least one dimension, got ", table);
     TensorType out{table.dtype, index.shape};
     out.shape.insert(out.shape.end(), table.shape.begin() + 1, table.shape.end());
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) {
     std::string i = numbered_letters("i", node.in_type(1).rank()),
@@ -76,7 +76,7 @@ OpDef scatter_add() {
     require(ErrorKind::type, rows >= 0, "scatter_add: rows must be at least 0, got ", rows);
     TensorType out{updates.dtype, {rows}};
     out.shape.insert(out.shape.end(), updates.shape.begin() + index.rank(), updates.shape.end());
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) {
     int indices = node.in_type(0).rank();

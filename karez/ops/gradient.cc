@@ -93,9 +93,10 @@ std::vector<ValueId> operand_gradients(Builder& b, NodeId id, std::span<const Va
   Graph& graph = b.graph();
   NodeView view{&graph, id};
   const OpDef& op = *view.node().op;
-  require(static_cast<bool>(op.grad), describe(graph, id), ": no gradient passes through ", op.name, ": ",
-          op.no_grad.empty() ? "it has no grad function" : op.no_grad,
-          "; apply stop_gradient to its operand to end the path");
+  if (!static_cast<bool>(op.grad))
+    fail(describe(graph, id), ": no gradient passes through ", op.name, ": ",
+         op.no_grad.empty() ? "it has no grad function" : op.no_grad,
+         "; apply stop_gradient to its operand to end the path");
   std::vector<ValueId> inputs = view.node().inputs;  // a copy, because adding nodes may move the node
   std::size_t first_node = graph.nodes.size(), first_value = graph.values.size();
   std::vector<ValueId> out = op.grad(b, view, dy);
@@ -178,8 +179,9 @@ std::vector<ValueId> gradient(Builder& b, ValueId loss, std::span<const ValueId>
           "the loss of a gradient must be a float scalar, f32[] or f64[], got ", type, location_text);
   for (ValueId v : wrt) {
     NodeId from = graph.value(v).producer;
-    require(ErrorKind::type, is_float(graph.type(v).dtype), "no gradient exists with respect to ", graph.type(v),
-            from.valid() ? cat(" (", describe(graph, from), ")") : "");
+    if (!is_float(graph.type(v).dtype))
+      fail(ErrorKind::type, "no gradient exists with respect to ", graph.type(v),
+           from.valid() ? cat(" (", describe(graph, from), ")") : "");
   }
 
   BuilderLocation location(b);

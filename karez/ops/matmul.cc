@@ -26,15 +26,18 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
   require(ErrorKind::shape, a.rank() >= 2 && a.rank() == b.rank(), "matmul: ranks must be equal and at least 2, got ",
           a, " x ", b);
   Sizes s = sizes_of(a, b, attrs);
-  require(ErrorKind::shape, s.k_of_a == s.k_of_b, "matmul: inner sizes differ: ", s.k_of_a, " and ", s.k_of_b, " (", a,
-          " x ", b, ")", attrs.empty() ? "" : " with ", attrs.empty() ? "" : attrs.print());
-  Shape out(a.shape.begin(), a.shape.end() - 2);
-  Shape batch_b(b.shape.begin(), b.shape.end() - 2);
-  require(ErrorKind::shape, out == batch_b, "matmul: batch sizes differ: ", out, " and ", batch_b, " (", a, " x ", b,
-          ")");
+  if (s.k_of_a != s.k_of_b)
+    fail(ErrorKind::shape, "matmul: inner sizes differ: ", s.k_of_a, " and ", s.k_of_b, " (", a, " x ", b, ")",
+         attrs.empty() ? "" : " with ", attrs.empty() ? "" : attrs.print());
+  Shape out;
+  out.reserve(a.shape.size());
+  out.assign(a.shape.begin(), a.shape.end() - 2);
+  if (!std::equal(out.begin(), out.end(), b.shape.begin()))
+    fail(ErrorKind::shape, "matmul: batch sizes differ: ", out, " and ", Shape(b.shape.begin(), b.shape.end() - 2),
+         " (", a, " x ", b, ")");
   out.push_back(s.m);
   out.push_back(s.n);
-  return {{product_dtype("matmul", a.dtype, attrs), out}};
+  return one_type({product_dtype("matmul", a.dtype, attrs), std::move(out)});
 }
 
 // Letters are b0, b1, ... for the batch, and m, k, n.

@@ -23,7 +23,7 @@ OpDef one_hot() {
     require(ErrorKind::type, depth >= 0, "one_hot: depth must be at least 0, got ", depth);
     TensorType out{dtype_from(attrs.text("dtype")), in[0].shape};
     out.shape.push_back(depth);
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) {
     Signature s;
@@ -55,7 +55,7 @@ OpDef arg_max() {
             " is empty");
     TensorType out{DType::i64, in[0].shape};
     out.shape.erase(out.shape.begin() + axis);
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) {
     auto axis = node.attrs().integer("axis");

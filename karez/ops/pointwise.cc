@@ -182,7 +182,7 @@ bool has_positive_operands(const Expr& e) {
 }
 
 // Marks the variables of the expression that are used as bools.
-void find_bool_operands(const Expr& e, std::vector<bool>& is_bool) {
+void find_bool_operands(const Expr& e, std::bitset<base::max_variables>& is_bool) {
   for (int k = 0; k < operands_of(e->kind); ++k) {
     const Expr& operand = e->operands[static_cast<std::size_t>(k)];
     bool is_condition = e->kind == ExprKind::not_ || e->kind == ExprKind::and_ || e->kind == ExprKind::or_ ||
@@ -343,8 +343,8 @@ std::string_view name_of(OperandDTypes dtypes) {
   return names[static_cast<int>(dtypes)];
 }
 
-std::vector<bool> bool_operands(const Expr& expr) {
-  std::vector<bool> is_bool(static_cast<std::size_t>(variable_count(expr)));
+std::bitset<base::max_variables> bool_operands(const Expr& expr) {
+  std::bitset<base::max_variables> is_bool;
   find_bool_operands(expr, is_bool);
   return is_bool;
 }

@@ -2,6 +2,7 @@
 // code are derived.
 #pragma once
 
+#include <bitset>
 #include <map>
 #include <string>
 #include <string_view>
@@ -49,7 +50,7 @@ const std::vector<Pointwise>& pointwise_rows();
 const Pointwise* pointwise_row(std::string_view name);  // null if there is no such row
 
 // Returns for each variable whether it is used as a bool: as the condition of a select, or an operand of &&, || or !.
-std::vector<bool> bool_operands(const Expr& expr);
+std::bitset<base::max_variables> bool_operands(const Expr& expr);
 
 // Returns the sets of variables in which an expression is linear (additive and homogeneous, with the others fixed): {0,
 // 1} for "x0 - x1", and {0}, {1} for "x0 * x1". Partial sums may pass through the operands of a set together. Sets are

@@ -17,14 +17,13 @@ TensorType infer_pointwise(std::string_view op, const Expr& expr, OperandDTypes 
                            std::span<const TensorType> in) {
   require(!in.empty(), op, ": expected at least one operand");
   int used = variable_count(expr);
-  require(ErrorKind::shape, used <= static_cast<int>(in.size()), op, ": ", print(expr), " uses x", used - 1,
-          ", but the node has ", in.size(), " operands");
-  std::vector<bool> is_bool = bool_operands(expr);
-  is_bool.resize(in.size());
+  if (used > static_cast<int>(in.size()))
+    fail(ErrorKind::shape, op, ": ", print(expr), " uses x", used - 1, ", but the node has ", in.size(), " operands");
+  const auto is_bool = bool_operands(expr);
   const TensorType* value = nullptr;
   for (std::size_t i = 0; i < in.size(); ++i) {
     require(ErrorKind::shape, in[i].shape == in[0].shape, op, ": shapes differ: ", in[0], " and ", in[i]);
-    if (is_bool[i]) {
+    if (i < is_bool.size() && is_bool[i]) {
       require(ErrorKind::type, in[i].dtype == DType::b8, op, ": operand ", i, " is a condition and must be bool, got ",
               in[i]);
     } else if (value == nullptr) {
@@ -173,7 +172,7 @@ OpDef make_op(const Pointwise& row) {
            .doc = cat(row.doc, " Elementwise on operands of equal shape; supports ", name_of(row.dtypes), "."),
            .inputs = row.operands};
   op.infer = [name = row.name, expr, dtypes = row.dtypes](std::span<const TensorType> in, const Attrs&) {
-    return std::vector{infer_pointwise(name, expr, dtypes, in)};
+    return one_type(infer_pointwise(name, expr, dtypes, in));
   };
   op.index = [expr](const NodeView& node) { return index_pointwise(node, expr); };
   op.no_grad = row.no_grad;
@@ -188,11 +187,14 @@ OpDef make_op(const Pointwise& row) {
   }
   // The result may overwrite any operand of the same dtype, but not the operands of a comparison of numbers or the
   // condition of a select.
-  const std::vector<bool> is_bool = bool_operands(expr);
+  const auto is_bool = bool_operands(expr);
   bool bools = row.dtypes == OperandDTypes::bools;
   for (int i = 0; i < row.operands; ++i)
     if (bools || (!row.returns_bool && !is_bool[static_cast<std::size_t>(i)])) op.in_place.push_back({i, 0});
-  op.example = cat(row.name, "(", join(is_bool, ", ", [](bool b) { return b ? "bool[6]" : "f32[6]"; }), ")");
+  std::vector<std::string> example;
+  for (int i = 0; i < row.operands; ++i)
+    example.emplace_back(is_bool[static_cast<std::size_t>(i)] ? "bool[6]" : "f32[6]");
+  op.example = cat(row.name, "(", join(example, ", "), ")");
   op.expr = row.expr;
   op.transcendentals = transcendentals_in(row.expr);
   op.half_policy = is_steep(expr) ? HalfPolicy::widen : HalfPolicy::widen_and_round;
@@ -217,11 +219,12 @@ OpDef expression_op() {
     TensorType out = infer_pointwise("pointwise", expr, OperandDTypes::any, in);
     if (attrs.has("dtype_out")) {
       DType dtype_out = dtype_from(attrs.text("dtype_out"));
-      require(ErrorKind::type, dtype_out == out.dtype || out.dtype == DType::b8, "pointwise: ", print(expr),
-              " has dtype ", name_of(out.dtype), ", expected ", name_of(dtype_out));
+      if (dtype_out != out.dtype && out.dtype != DType::b8)
+        fail(ErrorKind::type, "pointwise: ", print(expr), " has dtype ", name_of(out.dtype), ", expected ",
+             name_of(dtype_out));
       out.dtype = dtype_out;
     }
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) { return index_pointwise(node, parse_expr(node.attrs().text("expr"))); };
   op.grad = [](Builder& b, const NodeView& n, std::span<const ValueId> dy) {
@@ -244,7 +247,7 @@ OpDef cast() {
                "true unless they are 0.",
            .inputs = 1};
   op.infer = [](std::span<const TensorType> in, const Attrs& attrs) {
-    return std::vector{TensorType{dtype_from(attrs.text("to")), in[0].shape}};
+    return one_type({dtype_from(attrs.text("to")), in[0].shape});
   };
   op.index = [](const NodeView& node) {
     Signature s = same_shape_signature(node);

@@ -34,7 +34,7 @@ OpDef reduction(const char* name, const char* doc, Reduce kind) {
     TensorType out{in[0].dtype, {}};
     for (auto d : kept_axes(reduced_axes(name, in[0], attrs)))
       out.shape.push_back(in[0].shape[static_cast<std::size_t>(d)]);
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [name, kind](const NodeView& node) {
     const TensorType& x = node.in_type(0);

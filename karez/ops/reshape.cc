@@ -10,10 +10,10 @@ namespace karez::ops {
 namespace {
 
 std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs) {
-  Shape shape = shape_attr("reshape", attrs);
+  const Shape& shape = shape_attr("reshape", attrs);
   require(ErrorKind::type, count_of(shape) == in[0].count(), "reshape: ", in[0], " has ", in[0].count(),
           " elements, but ", shape, " has ", count_of(shape));
-  return {{in[0].dtype, shape}};
+  return one_type({in[0].dtype, shape});
 }
 
 std::vector<std::size_t> dims_above_one(const Shape& shape) {

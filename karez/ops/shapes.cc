@@ -59,7 +59,7 @@ Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std
   return values;
 }
 
-Shape shape_attr(std::string_view op, const Attrs& attrs) {
+const Shape& shape_attr(std::string_view op, const Attrs& attrs) {
   const Shape& shape = attrs.ints("shape");
   for (auto size : shape) require(ErrorKind::shape, size >= 0, op, ": sizes must be at least 0, got ", shape);
   count_of(shape);  // throws on overflow
@@ -68,6 +68,12 @@ Shape shape_attr(std::string_view op, const Attrs& attrs) {
 
 TensorType type_attr(std::string_view op, const Attrs& attrs) {
   return {dtype_from(attrs.text("dtype")), shape_attr(op, attrs)};
+}
+
+std::vector<TensorType> one_type(TensorType type) {
+  std::vector<TensorType> types;
+  types.push_back(std::move(type));
+  return types;
 }
 
 int axis_of(std::string_view op, const Attrs& attrs, const TensorType& type) {

@@ -32,9 +32,10 @@ void require_rank(std::string_view op, const TensorType& type, int rank,
 // Returns an attribute of `count` integers, each at least `min_value`.
 Ints ints_of(std::string_view op, const Attrs& attrs, std::string_view name, std::size_t count, std::int64_t min_value);
 // Returns the attribute "shape", whose sizes must not be negative.
-Shape shape_attr(std::string_view op, const Attrs& attrs);
+const Shape& shape_attr(std::string_view op, const Attrs& attrs);
 // Returns the type given by the attributes "dtype" and "shape".
 TensorType type_attr(std::string_view op, const Attrs& attrs);
+std::vector<TensorType> one_type(TensorType type);  // a list of this type, which is moved
 // Returns the attribute "axis", which must be a dimension of the type: 0 to rank - 1.
 int axis_of(std::string_view op, const Attrs& attrs, const TensorType& type);
 

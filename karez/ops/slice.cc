@@ -27,7 +27,7 @@ OpDef slice() {
     for (std::size_t d = 0; d < rank; ++d)
       require(ErrorKind::shape, checked_add(begin[d], size[d]) <= in[0].shape[d], "slice: ", begin[d], " to ",
               begin[d] + size[d], " is not within dimension ", d, " of ", in[0]);
-    return std::vector{TensorType{in[0].dtype, size}};
+    return one_type({in[0].dtype, std::move(size)});
   };
   op.index = [](const NodeView& node) {
     Signature s = unsliced_letters(node, node.attrs().ints("begin"));
@@ -70,7 +70,7 @@ OpDef concat() {
               ": ", in[0], " and ", x);
       out.shape[axis] = checked_add(out.shape[axis], x.shape[axis]);
     }
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) {
     auto axis = static_cast<std::size_t>(node.attrs().integer("axis"));
@@ -114,7 +114,7 @@ OpDef pad() {
     } catch (const Error& error) { fail("pad: ", error.what()); }
     TensorType out = in[0];
     for (std::size_t d = 0; d < rank; ++d) out.shape[d] = checked_add(checked_add(low[d], out.shape[d]), high[d]);
-    return std::vector{out};
+    return one_type(std::move(out));
   };
   op.index = [](const NodeView& node) {
     Signature s = unsliced_letters(node, node.attrs().ints("low"));

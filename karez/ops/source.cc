@@ -8,7 +8,7 @@ namespace {
 
 std::vector<TensorType> infer_named(std::string_view op, const Attrs& attrs) {
   require(!attrs.text("name").empty(), op, ": name must not be empty");
-  return {type_attr(op, attrs)};
+  return one_type(type_attr(op, attrs));
 }
 
 // Results have a letter for every dimension, because every device can produce its part alone.
@@ -56,7 +56,7 @@ OpDef iota() {
             TensorType type = type_attr("iota", attrs);
             require_number("iota", type);
             axis_of("iota", attrs, type);
-            return std::vector{type};
+            return one_type(std::move(type));
           },
       .index = every_letter,
       .localise =
@@ -85,7 +85,7 @@ OpDef random_uniform() {
             attrs.integer("site");
             TensorType type = type_attr("random_uniform", attrs);
             require_float("random_uniform", type);
-            return std::vector{type};
+            return one_type(std::move(type));
           },
       .index =
           [](const NodeView& node) {

@@ -20,7 +20,7 @@ std::vector<TensorType> infer(std::span<const TensorType> in, const Attrs& attrs
     is_used[static_cast<std::size_t>(d)] = true;
     out.shape.push_back(x.shape[static_cast<std::size_t>(d)]);
   }
-  return {out};
+  return one_type(std::move(out));
 }
 
 Signature index(const NodeView& node) {

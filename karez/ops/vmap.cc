@@ -18,9 +18,10 @@ bool is_random(const Node& node) { return node.op->name == "random_uniform"; }
 void check_randomness(const Graph& body, NodeId id, Randomness randomness) {
   if (randomness != Randomness::error) return;
   const Node& node = body.node(id);
-  require(!is_random(node), describe(body, id),
-          ": vmap: random numbers in the function need randomness='same', if all elements of the batch get the same "
-          "ones, or randomness='different'");
+  if (is_random(node))
+    fail(describe(body, id),
+         ": vmap: random numbers in the function need randomness='same', if all elements of the batch get the same "
+         "ones, or randomness='different'");
   for (const Graph& region : node.regions)
     for (std::size_t n = 0; n < region.nodes.size(); ++n) check_randomness(region, NodeId(n), randomness);
 }
@@ -141,8 +142,9 @@ std::vector<MappedValue> map_node(Builder& b, const NodeView& view, const std::v
     return out;
   }
   const VmapRule rule = vmap_rule(*node.op);
-  require(rule != nullptr, describe(*view.graph, view.id), ": vmap: op ", node.op->name,
-          " has no rule for an operand with a mapped dimension; call it outside of the function that vmap maps");
+  if (rule == nullptr)
+    fail(describe(*view.graph, view.id), ": vmap: op ", node.op->name,
+         " has no rule for an operand with a mapped dimension; call it outside of the function that vmap maps");
   for (ValueId id : rule(b, {view, in, batch.size})) out.push_back({id, true});
   return out;
 }

@@ -11,6 +11,7 @@
 #include "karez/plan/plan.h"
 #include "karez/plan/port_index.h"
 #include "karez/plan/verify_bindings.h"
+#include "karez/plan/verify_sequences.h"
 #include "karez/plan/verify_sharing.h"
 
 namespace karez::plan {
@@ -62,8 +63,9 @@ void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId i
   require(r.bytes >= 0, subject, ": bytes must be at least 0, got ", r.bytes);
   if (r.producer != session_actor) {
     require_in_range(r.producer, plan.actors, subject, "producer");
-    require(port_index.has_output(r.producer, id), subject, " names ", name_of_actor(plan, r.producer),
-            " as its producer, but that actor does not list the register");
+    if (!port_index.has_output(r.producer, id))
+      fail(subject, " names ", name_of_actor(plan, r.producer),
+           " as its producer, but that actor does not list the register");
   }
   require(!r.consumers.empty(), subject, " has no consumer, so its slots would never be returned");
   std::set<ActorId> seen;
@@ -71,8 +73,9 @@ void verify_register(const Plan& plan, const PortIndex& port_index, RegisterId i
     require(seen.insert(consumer).second, subject, " names consumer ", consumer, " twice");
     if (consumer == session_actor) continue;
     require_in_range(consumer, plan.actors, subject, "consumer");
-    require(port_index.has_input(consumer, id), subject, " names ", name_of_actor(plan, consumer),
-            " as a consumer, but that actor does not list the register");
+    if (!port_index.has_input(consumer, id))
+      fail(subject, " names ", name_of_actor(plan, consumer),
+           " as a consumer, but that actor does not list the register");
   }
   require(r.producer != session_actor || !seen.count(session_actor), subject,
           " has the session both as its producer and as a consumer");
@@ -205,8 +208,9 @@ void verify_actor(const Plan& plan, const PortIndex& port_index, ActorId i) {
       bool fits = begin.size() == shape.size() && shape.size() == o.view.shape.size();
       for (std::size_t d = 0; fits && d < shape.size(); ++d)
         fits = begin[d] >= 0 && checked_add(begin[d], o.view.shape[d]) <= shape[d];
-      require(fits, subject, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape,
-              " is not within the logical tensor");
+      if (!fits)
+        fail(subject, ": a slice ", a.slices[s].print(), " of shape ", o.view.shape,
+             " is not within the logical tensor");
       require(shape == a.slices[k].ints("shape"), subject, ": slices of operand ", k,
               " are of logical tensors with different shapes, ", a.slices[k].ints("shape"), " and ", shape);
     }
@@ -274,11 +278,11 @@ void verify_within_launch(const Plan& plan) {
     bool serves_launch = a.body == BodyKind::input || a.body == BodyKind::fetch;
     bool writes_result =
         std::any_of(a.outputs.begin(), a.outputs.end(), [&](const Port& port) { return is_external(plan, port.reg); });
-    require((!serves_launch && !writes_result) || begins[i], name_of_actor(plan, i),
-            writes_result ? " writes a result" : cat(": its body is ", name_of(a.body)),
-            ", but no start register leads to it, so it could act before a launch begins");
-    require(!begins[i] || ends[i], name_of_actor(plan, i),
-            " leads to no done register: the launch could end before this actor does");
+    if ((serves_launch || writes_result) && !begins[i])
+      fail(name_of_actor(plan, i), writes_result ? " writes a result" : cat(": its body is ", name_of(a.body)),
+           ", but no start register leads to it, so it could act before a launch begins");
+    if (begins[i] && !ends[i])
+      fail(name_of_actor(plan, i), " leads to no done register: the launch could end before this actor does");
   }
 }
 
@@ -286,59 +290,13 @@ void verify_within_launch(const Plan& plan) {
 void verify_acts(const Plan& plan, ActorId i, std::int64_t acts) {
   const Actor& a = plan.actors[i];
   const std::int64_t turns = a.collective ? static_cast<std::int64_t>(a.collective->turns.size()) : acts;
-  require(turns == acts, name_of_actor(plan, i), " acts ", times_text(acts), " in a launch, but has ", turns,
-          turns == 1 ? " turn" : " turns");
+  if (turns != acts)
+    fail(name_of_actor(plan, i), " acts ", times_text(acts), " in a launch, but has ", turns,
+         turns == 1 ? " turn" : " turns");
   for (const Call& call : a.calls)
-    require(call.acts.all() || (call.acts.begin >= 0 && call.acts.begin < call.acts.end && call.acts.end <= acts),
-            name_of_actor(plan, i), ", call ", call.kernel, ": runs in acts ", call.acts.begin, "..", call.acts.end,
-            ", but the actor acts ", times_text(acts), " in a launch");
-}
-
-// "all_reduce sum", "all_gather"
-std::string collective_text(const Collective& c) { return cat(c.kind, c.reduce ? cat(" ", name_of(*c.reduce)) : ""); }
-
-void verify_sequences(const Plan& plan) {
-  std::map<std::pair<CommunicatorId, DeviceId>, std::map<int, ActorId>> turns;
-  std::map<std::pair<CommunicatorId, int>, const Collective*> first;
-  for (ActorId i : plan.actors.ids()) {
-    if (!plan.actors[i].collective) continue;
-    const Collective& c = *plan.actors[i].collective;
-    for (int turn : c.turns) {
-      auto [at, is_new] = turns[{c.communicator, plan.stream(plan.actors[i].stream).device}].emplace(turn, i);
-      require(is_new, name_of_actor(plan, i),
-              at->second == i ? " has turn " : cat(" and ", name_of_actor(plan, at->second), " both have turn "), turn,
-              " of communicator ", c.communicator, at->second == i ? " twice" : "");
-      auto [first_use, is_first] = first.emplace(std::pair{c.communicator, turn}, &c);
-      require(is_first || (first_use->second->kind == c.kind && first_use->second->reduce == c.reduce),
-              name_of_actor(plan, i), ": turn ", turn, " of communicator ", c.communicator, " is ", collective_text(c),
-              " here, but ", collective_text(*first_use->second), " for another member");
-      require(is_first || first_use->second->algorithm == c.algorithm, name_of_actor(plan, i), ": turn ", turn,
-              " of communicator ", c.communicator, " uses algorithm ", c.algorithm, " here, but ",
-              first_use->second->algorithm, " for another member");
-      require(is_first || c.kind != CollectiveKind::all_reduce || first_use->second->in.view.type() == c.in.view.type(),
-              name_of_actor(plan, i), ": turn ", turn, " of communicator ", c.communicator, " has type ", c.in.view,
-              " here, but ", first_use->second->in.view, " for another member");
-      require(is_first || first_use->second->turns == c.turns, name_of_actor(plan, i), ": at turn ", turn,
-              " of communicator ", c.communicator, ", this member has turns ", join(c.turns, ", "),
-              ", but another member has turns ", join(first_use->second->turns, ", "));
-    }
-  }
-  for (CommunicatorId c : plan.communicators.ids()) {
-    const Communicator& group = plan.communicators[c];
-    require(!group.members.empty() && group.chunk > 0, "communicator ", c,
-            " needs at least one member and a positive chunk, but has ", group.members.size(),
-            group.members.size() == 1 ? " member" : " members", " and a chunk of ", group.chunk, " bytes");
-    for (std::size_t m = 0; m < group.members.size(); ++m)
-      require(std::find(group.members.begin() + static_cast<std::ptrdiff_t>(m) + 1, group.members.end(),
-                        group.members[m]) == group.members.end(),
-              "communicator ", c, ": device ", group.members[m].rank, ".", group.members[m].device, " is listed twice");
-    for (DeviceId d : plan.devices.ids()) {
-      if (std::find(group.members.begin(), group.members.end(), plan.devices[d]) == group.members.end()) continue;
-      std::size_t count = turns[{c, d}].size();
-      require(count == group.sequence.size(), "communicator ", c, ": its sequence has ", group.sequence.size(),
-              " turns, but device ", plan.devices[d].rank, ".", plan.devices[d].device, " has collectives for ", count);
-    }
-  }
+    if (!call.acts.all() && (call.acts.begin < 0 || call.acts.begin >= call.acts.end || call.acts.end > acts))
+      fail(name_of_actor(plan, i), ", call ", call.kernel, ": runs in acts ", call.acts.begin, "..", call.acts.end,
+           ", but the actor acts ", times_text(acts), " in a launch");
 }
 
 bool is_empty(const PeerBox& box, const View& view) {
@@ -364,9 +322,9 @@ void verify_peer_boxes(const Plan& plan) {
         if (b.receives.empty()) continue;
         const PeerBox &sent = a.sends[static_cast<std::size_t>(receiver)],
                       &received = b.receives[static_cast<std::size_t>(sender)];
-        require(sent.size == received.size || (is_empty(sent, a.in.view) && is_empty(received, b.out.view)),
-                name_of_actor(plan, from), " sends a box of ", sent.size, " to ", name_of_actor(plan, to),
-                ", which receives a box of ", received.size, " from it");
+        if (sent.size != received.size && (!is_empty(sent, a.in.view) || !is_empty(received, b.out.view)))
+          fail(name_of_actor(plan, from), " sends a box of ", sent.size, " to ", name_of_actor(plan, to),
+               ", which receives a box of ", received.size, " from it");
       }
 }
 

@@ -28,22 +28,24 @@ void verify_parts(const Plan& plan, const std::string& output, const std::vector
   std::int64_t covered = 0;
   for (std::size_t i = 0; i < fetches.size(); ++i) {
     const FetchedPart part = part_of(plan.actor(fetches[i]));
-    require(part.full_shape == reference.full_shape && plan.actor(fetches[i]).bound[0].view.dtype == dtype,
-            name_of_actor(plan, fetches[i]), " fetches '", output, "' as a part of ",
-            print(TensorType{plan.actor(fetches[i]).bound[0].view.dtype, part.full_shape}), ", but ",
-            name_of_actor(plan, fetches[0]), " fetches it as a part of ",
-            print(TensorType{dtype, reference.full_shape}));
+    if (part.full_shape != reference.full_shape || plan.actor(fetches[i]).bound[0].view.dtype != dtype)
+      fail(name_of_actor(plan, fetches[i]), " fetches '", output, "' as a part of ",
+           print(TensorType{plan.actor(fetches[i]).bound[0].view.dtype, part.full_shape}), ", but ",
+           name_of_actor(plan, fetches[0]), " fetches it as a part of ",
+           print(TensorType{dtype, reference.full_shape}));
     bool is_duplicate = false;
     for (std::size_t j = 0; j < i; ++j) {
       const FetchedPart other = part_of(plan.actor(fetches[j]));
-      require(device(fetches[i]) != device(fetches[j]), name_of_actor(plan, fetches[i]), " and ",
-              name_of_actor(plan, fetches[j]), " both fetch '", output, "' on device ", device(fetches[i]));
+      if (device(fetches[i]) == device(fetches[j]))
+        fail(name_of_actor(plan, fetches[i]), " and ", name_of_actor(plan, fetches[j]), " both fetch '", output,
+             "' on device ", device(fetches[i]));
       bool same = part.begin == other.begin && part.size == other.size, are_disjoint = false;
       for (std::size_t d = 0; d < part.size.size(); ++d)
         are_disjoint |=
             part.begin[d] >= other.begin[d] + other.size[d] || other.begin[d] >= part.begin[d] + part.size[d];
-      require(same || are_disjoint, name_of_actor(plan, fetches[i]), " and ", name_of_actor(plan, fetches[j]),
-              " fetch parts of '", output, "' that overlap and differ");
+      if (!same && !are_disjoint)
+        fail(name_of_actor(plan, fetches[i]), " and ", name_of_actor(plan, fetches[j]), " fetch parts of '", output,
+             "' that overlap and differ");
       is_duplicate |= same;
     }
     if (!is_duplicate) covered = checked_add(covered, count_of(part.size));
@@ -66,8 +68,8 @@ void verify_external(const Plan& plan, const ById<ActorId, std::int64_t>& acts) 
     require(r.offset == 0 && r.bytes == block.bytes, subject, " must occupy the ", block.bytes,
             " bytes of the block, got ", r.bytes, " bytes at offset ", r.offset);
     const Actor& producer = plan.actor(r.producer);
-    require(producer.body == BodyKind::compute || producer.body == BodyKind::collective, subject,
-            " must be filled by a compute actor or a collective, got ", name_of_actor(plan, r.producer));
+    if (producer.body != BodyKind::compute && producer.body != BodyKind::collective)
+      fail(subject, " must be filled by a compute actor or a collective, got ", name_of_actor(plan, r.producer));
     for (const Port& port : producer.outputs)
       require(port.reg != id || port.period == acts[r.producer], subject, " must be filled once in a launch, got ",
               times_text(acts[r.producer] / port.period));
@@ -92,17 +94,19 @@ void verify_bindings(const Plan& plan, const ById<ActorId, std::int64_t>& acts) 
     const Actor& a = plan.actors[i];
     if (a.body == BodyKind::fetch) {
       outputs[a.binding].push_back(i);
-      require(acts[i] == 1, name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but must fetch '",
-              a.binding, "' exactly once");
+      if (acts[i] != 1)
+        fail(name_of_actor(plan, i), " acts ", acts[i], " times in a launch, but must fetch '", a.binding,
+             "' exactly once");
     }
     if (a.body == BodyKind::input) {
       auto [first_actor, is_first] = inputs.emplace(a.binding, i);
       const auto slice_sets = static_cast<std::int64_t>(a.slices.size() / a.bound.size());
-      require(acts[i] % slice_sets == 0, name_of_actor(plan, i), " acts ", times_text(acts[i]),
-              " in a launch, which is not a multiple of its ", slice_sets, " sets of slices");
-      require(is_first || acts[i] == acts[first_actor->second], name_of_actor(plan, i), " reads input '", a.binding,
-              "' ", times_text(acts[i]), " in a launch, but ", name_of_actor(plan, first_actor->second), " reads it ",
-              times_text(acts[first_actor->second]));
+      if (acts[i] % slice_sets != 0)
+        fail(name_of_actor(plan, i), " acts ", times_text(acts[i]), " in a launch, which is not a multiple of its ",
+             slice_sets, " sets of slices");
+      if (!is_first && acts[i] != acts[first_actor->second])
+        fail(name_of_actor(plan, i), " reads input '", a.binding, "' ", times_text(acts[i]), " in a launch, but ",
+             name_of_actor(plan, first_actor->second), " reads it ", times_text(acts[first_actor->second]));
     }
   }
   for (const auto& [output, fetches] : outputs) verify_parts(plan, output, fetches);

@@ -45,8 +45,9 @@ void Session::feed(LaunchRecord& record, std::size_t input, const LaunchInput& v
   require(result.record_->session == this, "input '", name, "' is fed with a result of another session");
   require(provided.type == required.type, "input '", name, "' is ", required.type, ", but is fed with ", provided.type,
           where_text(loaded.inputs[input]));
-  require(provided.shards == required.shards, "input '", name, "' is read as ", print(required),
-          ", but is fed with a result stored as ", print(provided), where_text(loaded.inputs[input]));
+  if (provided.shards != required.shards)
+    fail("input '", name, "' is read as ", print(required), ", but is fed with a result stored as ", print(provided),
+         where_text(loaded.inputs[input]));
   record.arrays[input] = result.value_;
   std::lock_guard lock(mutex_);
   const bool failed = result.record_->over && result.record_->error;

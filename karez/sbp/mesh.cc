@@ -32,6 +32,11 @@ Mesh Mesh::of(std::vector<MeshAxis> axes) {
   return mesh;
 }
 
+const Mesh& Mesh::of_one_device() {
+  static const Mesh mesh = of({});
+  return mesh;
+}
+
 Mesh Mesh::parse(std::string_view text) {
   Scanner in(text, cat("mesh '", text, "'"));
   std::vector<MeshAxis> axes;

@@ -41,6 +41,7 @@ struct Mesh {
 
   // Returns a mesh of the devices 0:0, 0:1, ... of one rank. Sizes below 1 and repeated names are errors.
   static Mesh of(std::vector<MeshAxis> axes);
+  static const Mesh& of_one_device();        // the same as of({})
   static Mesh parse(std::string_view text);  // "data=2,model=2", or "" for one device
 
   int rank() const { return static_cast<int>(axes.size()); }

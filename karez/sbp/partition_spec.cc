@@ -27,8 +27,9 @@ Layout layout_from(const std::vector<std::string>& spec, int rank, const Mesh& m
     std::vector<std::string> nested;  // in the order of the mesh
     for (std::size_t a = 0; a < layout.size(); ++a)
       if (layout[a].is_split(static_cast<int>(d))) nested.push_back(mesh.axes[a].name);
-    require(ErrorKind::layout, axes == nested, what, " splits dimension ", d, " by '", spec[d],
-            "'; splits nest in the order of the axes of ", print(mesh), ": '", join(nested, "+"), "'");
+    if (axes != nested)
+      fail(ErrorKind::layout, what, " splits dimension ", d, " by '", spec[d],
+           "'; splits nest in the order of the axes of ", print(mesh), ": '", join(nested, "+"), "'");
   }
   return layout;
 }
@@ -36,11 +37,11 @@ Layout layout_from(const std::vector<std::string>& spec, int rank, const Mesh& m
 Layout layout_from(const std::vector<AxisSplit>& splits, int rank, const Mesh& mesh, std::string_view what) {
   Layout layout = broadcast_layout(mesh);
   for (const auto& [axis, dim] : splits) {
-    require(ErrorKind::layout, -rank <= dim && dim < rank, what, " splits dimension ", dim, " on the mesh axis '", axis,
-            "'; ",
-            rank == 0   ? std::string("the rank is 0")
-            : rank == 1 ? std::string("the rank is 1: use 0 or -1")
-                        : cat("the rank is ", rank, ": use 0 to ", rank - 1, ", or -", rank, " to -1 from the end"));
+    if (-rank > dim || dim >= rank)
+      fail(ErrorKind::layout, what, " splits dimension ", dim, " on the mesh axis '", axis, "'; ",
+           rank == 0   ? std::string("the rank is 0")
+           : rank == 1 ? std::string("the rank is 1: use 0 or -1")
+                       : cat("the rank is ", rank, ": use 0 to ", rank - 1, ", or -", rank, " to -1 from the end"));
     split_by(layout, mesh, axis, dim < 0 ? dim + rank : dim, what);
   }
   return layout;

@@ -37,8 +37,8 @@ int sender(const BoxHolders& holders, PlacedLayout from, DeviceName receiver, in
 
 void require_no_partial(const Layout& layout) {
   for (Sbp entry : layout)
-    require(ErrorKind::layout, !entry.is_partial(), "transfer: ", print(layout),
-            " has a Partial; reduce it before the transfer");
+    if (entry.is_partial())
+      fail(ErrorKind::layout, "transfer: ", print(layout), " has a Partial; reduce it before the transfer");
 }
 
 }  // namespace

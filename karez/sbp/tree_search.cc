@@ -26,8 +26,8 @@ LayoutSpace space_of(const TensorType& type, const Mesh& mesh, unsigned kinds, c
   double bytes = static_cast<double>(type.bytes()), max_step = 0;
   for (int a = mesh.rank() - 1; a >= 0; --a) {
     out.stride[a] = out.states;
-    require(ErrorKind::layout, out.states <= (1 << 20) / static_cast<int>(out.entries.size()), "transition: ", type,
-            " on ", print(mesh), " has too many layouts");
+    if (out.states > (1 << 20) / static_cast<int>(out.entries.size()))
+      fail(ErrorKind::layout, "transition: ", type, " on ", print(mesh), " has too many layouts");
     out.states *= static_cast<int>(out.entries.size());
   }
   for (const MeshAxis& axis : mesh.axes) {

@@ -43,7 +43,7 @@ void trim(const SlotProblem& p, const ActGraph& graph, std::vector<int>& slots, 
 }
 
 void require_live(const SlotCycle& cycle) {
-  require(ErrorKind::hang, !cycle.is_deadlock(), "slots: the program is not live even with max_slots: ", print(cycle));
+  if (cycle.is_deadlock()) fail(ErrorKind::hang, "slots: the program is not live even with max_slots: ", print(cycle));
 }
 
 SlotPlan plan_of(const SlotProblem& p, const ActGraph& graph, const SlotSearch::Result& result, double interval,
@@ -103,8 +103,8 @@ SlotPlan cheapest_slots(const SlotProblem& problem, double interval, const SlotL
   ActGraph graph(problem, limits);
   SlotCycle fastest = graph.critical_cycle(max_slots(problem));
   require_live(fastest);
-  require(meets_interval(fastest, interval), "slots: no slots reach an interval of ", interval,
-          " seconds: ", print(fastest));
+  if (!meets_interval(fastest, interval))
+    fail("slots: no slots reach an interval of ", interval, " seconds: ", print(fastest));
   SlotSearch search(problem, graph, min_slots(problem), max_slots(problem));
   auto result = search.run(interval, std::numeric_limits<std::int64_t>::max(), false, limits.steps);
   return plan_of(problem, graph, result, interval, fastest.interval);

@@ -14,11 +14,11 @@ def _sizes(size: Any) -> list[int]:
 
 
 def _normalised_dim(input: Any, dim: int) -> int:
-    if len(input.shape) == 0 and dim in (0, -1):
+    rank = len(input.shape)
+    if -rank <= dim < rank:
+        return dim % rank
+    if rank == 0 and dim in (0, -1):
         return 0
-    if not -len(input.shape) <= dim < len(input.shape):
-        raise ShapeError(
-            f"dimension {dim} of {input._text() if isinstance(input, Tensor) else tuple(input.shape)} does not "
-            f"exist{_at()}"
-        )
-    return dim % len(input.shape)
+    raise ShapeError(
+        f"dimension {dim} of {input._text() if isinstance(input, Tensor) else tuple(input.shape)} does not exist{_at()}"
+    )

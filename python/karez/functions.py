@@ -210,10 +210,11 @@ def transpose(input: Any, axes: Any = None) -> Tensor:
 
 def swapaxes(input: Any, dim0: int, dim1: int) -> Tensor:
     """Swaps two dimensions (torch.transpose)."""
-    order = list(range(builtins.max(1, input.ndim)))
+    rank = input.ndim
+    order = list(range(builtins.max(1, rank)))
     dim0, dim1 = _normalised_dim(input, dim0), _normalised_dim(input, dim1)
     order[dim0], order[dim1] = order[dim1], order[dim0]
-    return permute(input, order[: input.ndim])
+    return _core.permute(input, order) if rank else permute(input, [])
 
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:

@@ -49,13 +49,14 @@ Element decode_sound(const Element& element) {
   std::vector<data::StructureRef> fields(2, data::leaf_structure());
   const data::Structure& structure = *element.structure;
   if (structure.kind == data::Structure::Kind::tuple) {
-    require(ErrorKind::shape, structure.children[0]->kind == data::Structure::Kind::leaf,
-            "decode: the first item of the element must be the bytes of a file, got ",
-            data::print(*structure.children[0]));
+    if (structure.children[0]->kind != data::Structure::Kind::leaf)
+      fail(ErrorKind::shape, "decode: the first item of the element must be the bytes of a file, got ",
+           data::print(*structure.children[0]));
     fields.insert(fields.end(), structure.children.begin() + 1, structure.children.end());
   } else {
-    require(ErrorKind::shape, structure.kind == data::Structure::Kind::leaf,
-            "decode: expected the bytes of a file, or a tuple that begins with them, got ", data::print(structure));
+    if (structure.kind != data::Structure::Kind::leaf)
+      fail(ErrorKind::shape, "decode: expected the bytes of a file, or a tuple that begins with them, got ",
+           data::print(structure));
   }
   out.structure = data::tuple_structure(std::move(fields));
   return out;

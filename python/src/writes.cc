@@ -92,8 +92,9 @@ void write(Value& target, const Operand& operand) {
   Term value = operand;
   const TensorType type = target.type();
   const auto* tensor = std::get_if<Tensor>(&value.value);
-  require(tensor != nullptr && tensor->type == type, "write: expected a tensor ", type, ", got ",
-          tensor == nullptr ? "another value" : tensor::print(tensor->type));
+  if (tensor == nullptr || tensor->type != type)
+    base::fail("write: expected a tensor ", type, ", got ",
+               tensor == nullptr ? "another value" : tensor::print(tensor->type));
   require_writable(target);
   forget_single_alias(target);
   Tensor written = value_of_copy(*tensor, value.where);

@@ -54,9 +54,9 @@ std::vector<int> deal_ranks(const std::vector<HostSlots>& hosts, int ranks) {
     unassigned -= out.back();
     total_slots += host.slots;
   }
-  require(unassigned == 0, ranks, " ranks requested, but the hosts have only ", total_slots,
-          total_slots == 1 ? " slot" : " slots", " in total (",
-          join(hosts, ", ", [](const HostSlots& host) { return cat(host.name, ": ", host.slots); }), ")");
+  if (unassigned != 0)
+    fail(ranks, " ranks requested, but the hosts have only ", total_slots, total_slots == 1 ? " slot" : " slots",
+         " in total (", join(hosts, ", ", [](const HostSlots& host) { return cat(host.name, ": ", host.slots); }), ")");
   return out;
 }
 

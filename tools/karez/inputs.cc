@@ -84,8 +84,9 @@ Feeds feeds_of(const Plan& plan, const InputOptions& options) {
     require(equals != std::string::npos && equals > 0, "--input ", option, ": expected NAME=FILE.npy or NAME=NUMBER");
     const std::string name = option.substr(0, equals);
     const auto at = std::find_if(inputs.begin(), inputs.end(), [&](const Input& input) { return input.name == name; });
-    require(ErrorKind::name, at != inputs.end(), "--input ", option, ": plan '", plan.name, "' has no input '", name,
-            "'; ", suggest_names(name, inputs, [](const Input& input) { return input.name; }));
+    if (at == inputs.end())
+      fail(ErrorKind::name, "--input ", option, ": plan '", plan.name, "' has no input '", name, "'; ",
+           suggest_names(name, inputs, [](const Input& input) { return input.name; }));
     HostArray& array = arrays[static_cast<std::size_t>(at - inputs.begin())];
     require(!array.valid(), "--input ", option, ": '", name, "' is given twice");
     array = parse_input(*at, option.substr(equals + 1));

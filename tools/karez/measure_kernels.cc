@@ -164,7 +164,7 @@ class PreparedCall {
   explicit PreparedCall(const CallSpec& call) {
     static const KernelTable table(cpu_kernels());
     const auto choice = table.find(call);
-    require(ErrorKind::device, choice.has_value(), "no kernel runs ", print(call));
+    if (!choice.has_value()) fail(ErrorKind::device, "no kernel runs ", print(call));
     for (const View& view : call.in) add_operand(view, in_);
     for (const View& view : call.out) add_operand(view, out_);
     workspace_.resize(static_cast<std::size_t>(choice->workspace) + 64);

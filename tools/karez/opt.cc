@@ -49,9 +49,9 @@ std::vector<std::string> passes_of(const std::string& text) {
     const std::string name(trim(part));
     require(!name.empty(), "--passes '", text, "': a name is empty");
     const auto position = position_of(name);
-    require(names.empty() || position_of(names.back()) < position, "--passes '", text, "': ", name, " comes before ",
-            names.empty() ? "" : names.back(), " in the pipeline; the only order is ",
-            join(pipeline(), ", ", [](const Pass& pass) { return pass.name; }));
+    if (!names.empty() && position_of(names.back()) >= position)
+      fail("--passes '", text, "': ", name, " comes before ", names.empty() ? "" : names.back(),
+           " in the pipeline; the only order is ", join(pipeline(), ", ", [](const Pass& pass) { return pass.name; }));
     for (const PassDependency& row : pass_dependencies)
       require(row.pass != name || std::find(names.begin(), names.end(), row.needs) != names.end(), "--passes '", text,
               "': ", name, " needs data that ", row.needs, " keeps outside of the graph; add ", row.needs);
@@ -108,10 +108,10 @@ int run(const Options& options) {
   Compilation c;
   c.graph = without_gaps(verified_graph(options.file, ops));
   for (NodeId node : c.graph.nodes.ids())
-    require(c.graph.nodes[node].op->role != Role::transition ||
-                std::find(names.begin(), names.end(), "shard") == names.end(),
-            options.file, ": ", describe(c.graph, node),
-            " is a change of layout that box has inserted; shard must run before box");
+    if (c.graph.nodes[node].op->role == Role::transition &&
+        std::find(names.begin(), names.end(), "shard") != names.end())
+      fail(options.file, ": ", describe(c.graph, node),
+           " is a change of layout that box has inserted; shard must run before box");
   if (!options.mesh.empty()) replace_mesh(c.graph, options.mesh);
   c.ops = &ops;
   c.catalog = &kernels;

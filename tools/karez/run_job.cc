@@ -123,8 +123,9 @@ class Job {
       require(ErrorKind::peer, Clock::now() < deadline, "host ", missing()->name(), " did not respond within ",
               agent_timeout.count(), " s");
       for (RemoteAgent& host : agents_)
-        require(ErrorKind::peer, !host.closed(), "no agent started on host ", host.name(), ": '",
-                join(options_.rsh, " "), " ", host.name(), "' ", host.exit_description());
+        if (host.closed())
+          fail(ErrorKind::peer, "no agent started on host ", host.name(), ": '", join(options_.rsh, " "), " ",
+               host.name(), "' ", host.exit_description());
       step(deadline);
       if (interrupted_) fail(ErrorKind::peer, "interrupted before the agents of all hosts had started");
     }

@@ -349,10 +349,10 @@ void WorldRanks::reset_barrier(const std::string& name, double seconds) const {
   try {
     missing = missing_ranks(name, seconds);
   } catch (const Error& error) { throw Error(ErrorKind::peer, cat("reset: ", error.what(), "; restart the job")); }
-  require(ErrorKind::peer, missing.empty(),
-          "reset: ", join(missing, " and ", [&](int rank) { return connections_->peers.name(rank); }), " ",
-          missing.size() == 1 ? "has" : "have", " not called reset within ", seconds,
-          " s; after a failure either all ranks or no rank must reset the world");
+  if (!missing.empty())
+    fail(ErrorKind::peer, "reset: ", join(missing, " and ", [&](int rank) { return connections_->peers.name(rank); }),
+         " ", missing.size() == 1 ? "has" : "have", " not called reset within ", seconds,
+         " s; after a failure either all ranks or no rank must reset the world");
 }
 
 std::vector<int> WorldRanks::missing_ranks(const std::string& barrier, double seconds) const {

@@ -12,9 +12,10 @@ const ArrayValue& ArrayValue::of(const Array& array) {
 
 std::shared_ptr<WorldState> ArrayValue::living_world() const {
   auto state = world.lock();
-  require(state != nullptr, "the array ", sbp::print(spec->type, spec->mesh, spec->layout),
-          " belongs to a world that no longer exists; read it while the World, or a mesh, function or future of it, is "
-          "alive");
+  if (state == nullptr)
+    fail("the array ", sbp::print(spec->type, spec->mesh, spec->layout),
+         " belongs to a world that no longer exists; read it while the World, or a mesh, function or future of it, is "
+         "alive");
   return state;
 }
 

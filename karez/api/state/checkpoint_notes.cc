@@ -30,8 +30,9 @@ CheckpointNotes notes_from(const WeightNotes& notes, const std::string& path) {
   for (const auto& [name, text] : notes) {
     if (name == position_note) {
       const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out.position);
-      require(ErrorKind::data, error == std::errc() && end == text.data() + text.size() && out.position >= 0, path,
-              ": the data position must be an integer of at least 0, got ", quote(text.substr(0, 100)));
+      if (error != std::errc() || end != text.data() + text.size() || out.position < 0)
+        fail(ErrorKind::data, path, ": the data position must be an integer of at least 0, got ",
+             quote(text.substr(0, 100)));
     } else if (name != "format" && !name.starts_with(reserved_prefix)) {
       out.notes[name] = text;
     }

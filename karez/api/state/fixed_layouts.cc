@@ -48,11 +48,11 @@ void fix_layouts(const WorldState& world, const Trace& trace, Graph& graph, cons
             ". A variable stays on the mesh of the first function that used it. Compile for that mesh, with the same "
             "placements (gradients of variables on several meshes must be taken inside of a compiled function), or "
             "save the variables, reset the world and load them");
-    require(!variable.stored || layouts_agree(mesh, stored.layout, *variable.stored), "this function's body requires '",
-            variable.name, "' to be stored as ",
-            variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
-            " (by with_layout, or by a rule of a function in it), but an earlier function stored it as ",
-            sbp::print(variable.type, mesh, stored.layout));
+    if (variable.stored && !layouts_agree(mesh, stored.layout, *variable.stored))
+      fail("this function's body requires '", variable.name, "' to be stored as ",
+           variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string(),
+           " (by with_layout, or by a rule of a function in it), but an earlier function stored it as ",
+           sbp::print(variable.type, mesh, stored.layout));
     if (!variable.stored) variable.stored = stored.layout;
   }
   std::vector<std::size_t> all(graph.variables.size());
@@ -64,10 +64,12 @@ namespace {
 // Returns the devices of a mesh at one coordinate of its axis `stage`, as a mesh of the remaining axes.
 Mesh stage_mesh(const Mesh& mesh, int stage, const std::string& module) {
   auto axis = std::find_if(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& a) { return a.name == "stage"; });
-  require(ErrorKind::device, axis != mesh.axes.end(), "placements: '", module, "' is placed at stage ", stage, ", but ",
-          sbp::print(mesh), " has no axis 'stage'");
-  require(ErrorKind::device, stage >= 0 && stage < axis->size, "placements: '", module, "' is placed at stage ", stage,
-          "; ", sbp::print(mesh), " has stages 0 to ", axis->size - 1);
+  if (axis == mesh.axes.end())
+    fail(ErrorKind::device, "placements: '", module, "' is placed at stage ", stage, ", but ", sbp::print(mesh),
+         " has no axis 'stage'");
+  if (stage < 0 || stage >= axis->size)
+    fail(ErrorKind::device, "placements: '", module, "' is placed at stage ", stage, "; ", sbp::print(mesh),
+         " has stages 0 to ", axis->size - 1);
   const auto number = static_cast<std::size_t>(axis - mesh.axes.begin());
   Mesh out{mesh.axes, {}};
   out.axes.erase(out.axes.begin() + static_cast<std::ptrdiff_t>(number));

@@ -35,8 +35,9 @@ RowRange rows_of(const TensorType& whole, const Mesh& mesh, const Layout& layout
   if (ranges.empty()) return {};
   std::int64_t end = ranges.begin()->first;
   for (const auto& [range_begin, range_end] : ranges) {
-    require(ErrorKind::device, range_begin == end, subject, " has no position: rank ", rank, "'s devices on ",
-            sbp::print(mesh), " hold rows that are not contiguous; pass the global array");
+    if (range_begin != end)
+      fail(ErrorKind::device, subject, " has no position: rank ", rank, "'s devices on ", sbp::print(mesh),
+           " hold rows that are not contiguous; pass the global array");
     end = range_end;
   }
   return {ranges.begin()->first, end - ranges.begin()->first};
@@ -115,12 +116,11 @@ LocalPart local_part(const TensorType& part, std::int64_t rows, const std::vecto
     if (!has_device_of(mesh, rank)) continue;
     const LocalPart position = local_part_on(part, rows, mesh, rank, subject);
     if (!out) out = position, first = &mesh;
-    require(ErrorKind::layout,
-            position.whole == out->whole && position.axes == out->axes && position.first == out->first, subject,
-            " is ambiguous: it would be rows ", out->first, " to ", out->first + part.shape[0] - 1, " of ",
-            out->whole.shape[0], " on ", sbp::print(*first), ", but rows ", position.first, " to ",
-            position.first + part.shape[0] - 1, " of ", position.whole.shape[0], " on ", sbp::print(mesh),
-            "; pass the global array");
+    if (position.whole != out->whole || position.axes != out->axes || position.first != out->first)
+      fail(ErrorKind::layout, subject, " is ambiguous: it would be rows ", out->first, " to ",
+           out->first + part.shape[0] - 1, " of ", out->whole.shape[0], " on ", sbp::print(*first), ", but rows ",
+           position.first, " to ", position.first + part.shape[0] - 1, " of ", position.whole.shape[0], " on ",
+           sbp::print(mesh), "; pass the global array");
   }
   return out ? *out : local_part_on(part, rows, meshes[0], rank, subject);
 }
@@ -143,9 +143,9 @@ void set_part_layouts(Graph& graph, const std::map<std::string, int>& axes, int 
     if (part == axes.end()) continue;
     Value& value = graph.value(node.outputs[0]);
     const Mesh& mesh = graph.mesh(node.outputs[0]);
-    require(ErrorKind::layout, part->second <= mesh.rank(), subject, ": ", part->first,
-            ", a part passed by local(), is split along ", part->second, " axes, but its placement ", sbp::print(mesh),
-            " has only ", mesh.rank(), "; pass the global array");
+    if (part->second > mesh.rank())
+      fail(ErrorKind::layout, subject, ": ", part->first, ", a part passed by local(), is split along ", part->second,
+           " axes, but its placement ", sbp::print(mesh), " has only ", mesh.rank(), "; pass the global array");
     value.layout = split_rows_layout(mesh, part->second);
     if (!node.attrs.has("parts")) continue;  // not a part of the batch that is split into micro-batches
     std::int64_t devices = 1;

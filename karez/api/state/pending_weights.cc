@@ -46,9 +46,10 @@ void require_fits(const WeightFiles& file, const OfferedWeight& offer, const std
   } catch (const Error& error) { fail(ErrorKind::shape, file.path(), ": ", error.what()); }
   const bool is_transposed = shape.size() == 2 && type.shape.size() == 2 && shape != type.shape &&
                              shape[0] == type.shape[1] && shape[1] == type.shape[0];
-  require(ErrorKind::shape, shape == type.shape, message(), "parameter '", name, "' is ", type,
-          offer.part == WeightPart{} ? "" : cat(", and the part that the rule selects is ", shape),
-          is_transposed ? "; a rule with .transposed exchanges the dimensions" : "");
+  if (shape != type.shape)
+    fail(ErrorKind::shape, message(), "parameter '", name, "' is ", type,
+         offer.part == WeightPart{} ? "" : cat(", and the part that the rule selects is ", shape),
+         is_transposed ? "; a rule with .transposed exchanges the dimensions" : "");
   require(ErrorKind::type, is_representable(entry, type.dtype), message(), "parameter '", name, "' is ", type,
           "; only lossless conversions are made, from F16 and BF16 to f32 or f64");
 }

@@ -53,11 +53,13 @@ std::string print(const WeightRule& rule) { return cat("{", quote(rule.file), ",
 
 void check_rule(const WeightRule& rule, const std::string& path) {
   const auto stars = [](const std::string& text) { return std::count(text.begin(), text.end(), '*'); };
-  require(!rule.file.empty(), path, ": rule ", print(rule), " has an empty `file`");
-  require(rule.name.empty() || stars(rule.name) == stars(rule.file), path, ": rule ", print(rule), " has ",
-          stars(rule.file), " stars in `file`, but ", stars(rule.name), " in `name`");
-  require(rule.parts >= 1 && rule.part >= 0 && rule.part < rule.parts, path, ": rule ", print(rule), ": part ",
-          rule.part, " of ", rule.parts, " does not exist; parts are numbered from 0");
+  if (rule.file.empty()) fail(path, ": rule ", print(rule), " has an empty `file`");
+  if (!rule.name.empty() && stars(rule.name) != stars(rule.file))
+    fail(path, ": rule ", print(rule), " has ", stars(rule.file), " stars in `file`, but ", stars(rule.name),
+         " in `name`");
+  if (rule.parts < 1 || rule.part < 0 || rule.part >= rule.parts)
+    fail(path, ": rule ", print(rule), ": part ", rule.part, " of ", rule.parts,
+         " does not exist; parts are numbered from 0");
 }
 
 // Makes an offer; "w#2" has the name w and the ordinal 2.
@@ -75,15 +77,17 @@ OfferedWeight make_offer(std::string name, const WeightEntry& entry, const Weigh
 void check_parts(const WeightEntry& entry, const std::vector<const WeightRule*>& rules, const std::string& path) {
   std::set<int> parts;
   for (const WeightRule* rule : rules) {
-    require(rule->parts == rules[0]->parts && rule->axis == rules[0]->axis, path, ": tensor ", quote(entry.name),
-            " is divided differently by rules ", print(*rules[0]), " and ", print(*rule));
-    require(parts.insert(rule->part).second, path, ": tensor ", quote(entry.name), ": two rules use part ", rule->part,
-            " of ", rule->parts, "; the second one is ", print(*rule));
+    if (rule->parts != rules[0]->parts || rule->axis != rules[0]->axis)
+      fail(path, ": tensor ", quote(entry.name), " is divided differently by rules ", print(*rules[0]), " and ",
+           print(*rule));
+    if (!parts.insert(rule->part).second)
+      fail(path, ": tensor ", quote(entry.name), ": two rules use part ", rule->part, " of ", rule->parts,
+           "; the second one is ", print(*rule));
   }
   if (!rules.empty())
-    require(static_cast<int>(parts.size()) == rules[0]->parts, path, ": tensor ", quote(entry.name),
-            " is divided into ", rules[0]->parts, " parts, but rules use only ", parts.size(),
-            "; a rule with an empty name skips a part");
+    if (static_cast<int>(parts.size()) != rules[0]->parts)
+      fail(path, ": tensor ", quote(entry.name), " is divided into ", rules[0]->parts, " parts, but rules use only ",
+           parts.size(), "; a rule with an empty name skips a part");
 }
 
 }  // namespace
@@ -118,8 +122,9 @@ std::vector<OfferedWeight> offered_weights(const WeightFiles& file, const std::v
   std::map<std::pair<std::string, int>, std::string> entry_names;
   for (const OfferedWeight& offer : out) {
     auto [first, is_new] = entry_names.emplace(std::pair(offer.name, offer.ordinal.value_or(0)), offer.entry.name);
-    require(ErrorKind::name, is_new, path, ": tensors ", quote(first->second), " and ", quote(offer.entry.name),
-            " are both named '", offer.name, "' in this program");
+    if (!is_new)
+      fail(ErrorKind::name, path, ": tensors ", quote(first->second), " and ", quote(offer.entry.name),
+           " are both named '", offer.name, "' in this program");
   }
   return out;
 }
@@ -168,11 +173,12 @@ std::vector<int> match_weights(const std::vector<OfferedWeight>& offers, const s
           out[static_cast<std::size_t>(i)] = *source;
     const bool all_matched =
         std::all_of(targets.begin(), targets.end(), [&](int i) { return out[static_cast<std::size_t>(i)] >= 0; });
-    require(ErrorKind::name, all_matched, path, ": ", targets.size(),
-            targets.size() == 1 ? " variable is" : " variables are", " named '", name, "', but the file has ",
-            sources.size(), " (", join(sources, ", ", [&](int i) { return quote(offer(i).entry.name); }),
-            "): the match is ambiguous; give the variables distinct names with a named root module",
-            sources.size() > targets.size() ? ", or skip unneeded tensors with rules whose name is empty" : "");
+    if (!all_matched)
+      fail(ErrorKind::name, path, ": ", targets.size(), targets.size() == 1 ? " variable is" : " variables are",
+           " named '", name, "', but the file has ", sources.size(), " (",
+           join(sources, ", ", [&](int i) { return quote(offer(i).entry.name); }),
+           "): the match is ambiguous; give the variables distinct names with a named root module",
+           sources.size() > targets.size() ? ", or skip unneeded tensors with rules whose name is empty" : "");
   }
   return out;
 }

@@ -89,9 +89,9 @@ std::vector<Row> with_rows(std::vector<Row> rows, const std::vector<Row>& user_r
   const std::size_t num_builtin = rows.size();
   for (std::size_t i = 0; i < user_rows.size(); ++i) {
     for (std::size_t other = 0; other < rows.size(); ++other)
-      require(rows[other].name != user_rows[i].name, list, "[", i, "]: the name '", user_rows[i].name,
-              "' is already used by ",
-              other < num_builtin ? cat("a built-in ", kind) : cat("row ", other - num_builtin));
+      if (rows[other].name == user_rows[i].name)
+        fail(list, "[", i, "]: the name '", user_rows[i].name, "' is already used by ",
+             other < num_builtin ? cat("a built-in ", kind) : cat("row ", other - num_builtin));
     rows.push_back(user_rows[i]);
   }
   return rows;
@@ -179,9 +179,10 @@ CompileOptions WorldState::compile_options(const Graph& graph) const {
   if (common_settings.memory > 0) {
     out.data_bytes = (data_bytes + options.devices - 1) / options.devices;
     out.memory = common_settings.memory - out.data_bytes;
-    require(ErrorKind::device, out.memory > 0, "the memory limit of ", bytes_text(common_settings.memory),
-            " per device leaves nothing for plans, because the elements of data sets may need ",
-            bytes_text(out.data_bytes), " per device; use a smaller batch, fewer slots, or with_options(bytes=...)");
+    if (out.memory <= 0)
+      fail(ErrorKind::device, "the memory limit of ", bytes_text(common_settings.memory),
+           " per device leaves nothing for plans, because the elements of data sets may need ",
+           bytes_text(out.data_bytes), " per device; use a smaller batch, fewer slots, or with_options(bytes=...)");
   }
   out.check_nan = options.check_nan;
   out.workers = std::min({devices, cores, options.workers > 0 ? options.workers : devices});

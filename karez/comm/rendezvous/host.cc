@@ -102,10 +102,11 @@ std::string address_of_host(const std::string& name) {
   freeaddrinfo(list);
   std::string out = ipv4.empty() ? ipv6 : ipv4;
   bool loopback = starts_with(out, "127.") && name != out && name != "localhost";
-  require(
-      !out.empty() && !loopback, "host '", name, "' resolves to ",
-      loopback ? cat(out, " here, which no other host can reach") : "no numeric address",
-      "; give its numeric address, or set KAREZ_INTERFACE to the interface or address by which others reach this host");
+  if (out.empty() || loopback)
+    fail("host '", name, "' resolves to ",
+         loopback ? cat(out, " here, which no other host can reach") : "no numeric address",
+         "; give its numeric address, or set KAREZ_INTERFACE to the interface or address by which others reach this "
+         "host");
   return out;
 }
 

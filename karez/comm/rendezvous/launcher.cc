@@ -39,8 +39,9 @@ struct Reader {
   }
   std::string required(const std::string& name, const std::string& other) const {
     auto value = text(name);
-    require(value.has_value(), has(other) ? cat(other, " is ", *text(other), ", but ") : std::string(), name,
-            " is not set; both are required");
+    if (!value.has_value())
+      fail(has(other) ? cat(other, " is ", *text(other), ", but ") : std::string(), name,
+           " is not set; both are required");
     return *value;
   }
 };

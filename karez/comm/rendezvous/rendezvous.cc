@@ -27,7 +27,7 @@ Rendezvous::Rendezvous(Reactor& reactor, const JobLaunch& launch, int world, Sec
                         ? parse_address(pmix_->get(0, key, wait.timeout > Seconds(0) ? wait.timeout : timeout))
                         : find_store_address(launch, world);
   const Token store_token = launch.token.value_or(derive_token(cat("karez, no secret: ", print(address))));
-  require(launch.token || address.is_name(), "the store at ", print(address), " needs a token");
+  if (!launch.token && !address.is_name()) fail("the store at ", print(address), " needs a token");
   if (launch.rank == 0) {
     try {
       server_ = std::make_unique<StoreServer>(reactor, store_token, address, AcceptorLimits::for_ranks(launch.ranks),

@@ -37,7 +37,7 @@ SocketAddress to_system(const Address& address) {
     out.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + address.host.size());
     return out;
   }
-  require(address.port >= 0 && address.port < 65536, "a port must be from 0 to 65535, got ", print(address));
+  if (address.port < 0 || address.port >= 65536) fail("a port must be from 0 to 65535, got ", print(address));
   auto port = htons(static_cast<std::uint16_t>(address.port));
   auto& ipv4 = reinterpret_cast<sockaddr_in&>(out.storage);
   auto& ipv6 = reinterpret_cast<sockaddr_in6&>(out.storage);
@@ -144,13 +144,13 @@ Descriptor dial(const Address& address, Seconds timeout) {
     Descriptor out(socket(system_address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     require_call(static_cast<bool>(out), "cannot create a socket for ", print(address));
     if (connect(out.get(), system_address.get(), system_address.size) == 0) {
-      require(ErrorKind::peer, !address.is_name() || is_of_this_user(out.get()), "the listener at ", print(address),
-              " belongs to another user");
+      if (address.is_name() && !is_of_this_user(out.get()))
+        fail(ErrorKind::peer, "the listener at ", print(address), " belongs to another user");
       return out;
     }
     if (errno == EINPROGRESS) {
-      require(ErrorKind::peer, wait_for(out.get(), POLLOUT, until), "cannot reach ", print(address),
-              ": no answer within ", timeout.count(), " s");
+      if (!wait_for(out.get(), POLLOUT, until))
+        fail(ErrorKind::peer, "cannot reach ", print(address), ": no answer within ", timeout.count(), " s");
       int error = 0;
       socklen_t size = sizeof error;
       getsockopt(out.get(), SOL_SOCKET, SO_ERROR, &error, &size);

@@ -26,9 +26,9 @@ inline std::array<Descriptor, 2> tcp_pair() {
   Descriptor listener = listen_at(address, 1);
   Descriptor remote = dial(address, Seconds(5));
   pollfd ready{listener.get(), POLLIN, 0};
-  require(ErrorKind::peer, poll(&ready, 1, 5000) == 1, "no connection arrived at ", print(address));
+  if (poll(&ready, 1, 5000) != 1) fail(ErrorKind::peer, "no connection arrived at ", print(address));
   Descriptor local = accept_at(listener.get());
-  require(ErrorKind::peer, static_cast<bool>(local), "cannot accept at ", print(address));
+  if (!static_cast<bool>(local)) fail(ErrorKind::peer, "cannot accept at ", print(address));
   for (const Descriptor* socket : {&local, &remote}) set_tcp_options(socket->get(), Seconds(30));
   return {std::move(local), std::move(remote)};
 }

@@ -44,8 +44,9 @@ HostArray array_of_field(const CsvColumn& column, const std::string& field) {
       const std::string_view text = trim(field);
       T value = {};
       if (!text.empty()) {
-        require(ErrorKind::data, parse_number(text, value), "column ", quote(column.name), ": ",
-                quote(text.substr(0, 100)), " is not a value of ", name_of(*column.dtype));
+        if (!parse_number(text, value))
+          fail(ErrorKind::data, "column ", quote(column.name), ": ", quote(text.substr(0, 100)), " is not a value of ",
+               name_of(*column.dtype));
       } else if (column.missing || std::is_floating_point_v<T>) {
         value = static_cast<T>(column.missing.value_or(std::numeric_limits<double>::quiet_NaN()));
       } else {
@@ -98,8 +99,8 @@ class CsvReader : public RecordReader {
     if (!rows.next()) return;  // an empty file has no rows
     names_.assign(rows.fields().begin(), rows.fields().end());
     for (std::size_t i = 0; i < names_.size(); ++i)
-      require(ErrorKind::data, std::count(names_.begin(), names_.end(), names_[i]) == 1, path,
-              ": the header has two columns with the name ", quote(names_[i]));
+      if (std::count(names_.begin(), names_.end(), names_[i]) != 1)
+        fail(ErrorKind::data, path, ": the header has two columns with the name ", quote(names_[i]));
   }
   void select(std::vector<CsvColumn> columns, const std::string& place) {
     if (columns.empty())
@@ -107,8 +108,9 @@ class CsvReader : public RecordReader {
     std::vector<std::string> keys;
     for (CsvColumn& column : columns) {
       const auto found = std::find(names_.begin(), names_.end(), column.name);
-      require(ErrorKind::data, found != names_.end(), place, ": there is no column ", quote(column.name),
-              "; the columns are ", join(names_, ", ", [](const std::string& name) { return quote(name); }));
+      if (found == names_.end())
+        fail(ErrorKind::data, place, ": there is no column ", quote(column.name), "; the columns are ",
+             join(names_, ", ", [](const std::string& name) { return quote(name); }));
       keys.push_back(column.name);
       selected_.push_back({std::move(column), static_cast<std::size_t>(found - names_.begin())});
     }
@@ -127,16 +129,17 @@ void check_options(const CsvOptions& format) {
           "from_csv: the delimiter must not be a quote or the end of a line");
   require(!format.header || format.names.empty(), "from_csv: names are only for files without a header");
   for (std::size_t i = 0; i < format.names.size(); ++i)
-    require(std::count(format.names.begin(), format.names.end(), format.names[i]) == 1,
-            "from_csv: two columns have the name ", quote(format.names[i]));
+    if (std::count(format.names.begin(), format.names.end(), format.names[i]) != 1)
+      fail("from_csv: two columns have the name ", quote(format.names[i]));
   for (const CsvColumn& column : format.columns) {
     const auto is_column = [&](const CsvColumn& other) { return other.name == column.name; };
-    require(std::count_if(format.columns.begin(), format.columns.end(), is_column) == 1, "from_csv: the column ",
-            quote(column.name), " is selected twice");
-    require(!column.dtype || !is_half(*column.dtype), "from_csv: column ", quote(column.name),
-            ": the dtype must be f32, f64, i32, i64, u8 or bool, got ", column.dtype ? name_of(*column.dtype) : "");
-    require(column.dtype || !column.missing, "from_csv: column ", quote(column.name),
-            ": a missing value needs a dtype");
+    if (std::count_if(format.columns.begin(), format.columns.end(), is_column) != 1)
+      fail("from_csv: the column ", quote(column.name), " is selected twice");
+    if (column.dtype && is_half(*column.dtype))
+      fail("from_csv: column ", quote(column.name), ": the dtype must be f32, f64, i32, i64, u8 or bool, got ",
+           column.dtype ? name_of(*column.dtype) : "");
+    if (!column.dtype && column.missing)
+      fail("from_csv: column ", quote(column.name), ": a missing value needs a dtype");
     const bool exact = !column.missing || with_type(*column.dtype, [&]<class T>() {
       if constexpr (!std::is_integral_v<T>) return true;
       else
@@ -144,8 +147,9 @@ void check_options(const CsvOptions& format) {
                *column.missing >= static_cast<double>(std::numeric_limits<T>::min()) &&
                *column.missing < static_cast<double>(std::numeric_limits<T>::max()) + 1;
     });
-    require(exact, "from_csv: column ", quote(column.name), ": the missing value ", column.missing.value_or(0),
-            " is not a value of ", column.dtype ? name_of(*column.dtype) : "text");
+    if (!exact)
+      fail("from_csv: column ", quote(column.name), ": the missing value ", column.missing.value_or(0),
+           " is not a value of ", column.dtype ? name_of(*column.dtype) : "text");
   }
 }
 

@@ -19,7 +19,8 @@ class NpzReader : public RecordReader {
     require(ErrorKind::data, !names.empty(), path, ": the file contains no arrays");
     for (const std::string& name : names) {
       auto archive = open(path, options);
-      do require(ErrorKind::data, archive->next(), path, ": the array ", quote(name), " is missing");
+      do
+        if (!archive->next()) fail(ErrorKind::data, path, ": the array ", quote(name), " is missing");
       while (archive->entry().path != name + ".npy");
       ArchiveReader& entries = *archive;
       arrays_.push_back(std::move(archive));
@@ -58,8 +59,8 @@ class NpzReader : public RecordReader {
       std::string name = archive->entry().path;
       if (!name.ends_with(".npy") || archive->entry().kind != ArchiveEntry::Kind::file) continue;
       name.resize(name.size() - 4);
-      require(ErrorKind::data, std::find(names.begin(), names.end(), name) == names.end(), path,
-              ": the file contains two arrays with the name ", quote(name));
+      if (std::find(names.begin(), names.end(), name) != names.end())
+        fail(ErrorKind::data, path, ": the file contains two arrays with the name ", quote(name));
       require(ErrorKind::data, names.size() < max_arrays, path, ": the file contains more than ", max_arrays,
               " arrays");
       names.push_back(std::move(name));

@@ -129,8 +129,8 @@ Dataset list_files(std::vector<std::string> paths) {
 
 std::string path_of(const Element& element) {
   const HostArray& array = array_of(element);
-  require(ErrorKind::type, array.dtype() == DType::u8 && array.view().rank() == 1,
-          "path_of: expected the path of a file, u8[n], got ", print(array.type()));
+  if (array.dtype() != DType::u8 || array.view().rank() != 1)
+    fail(ErrorKind::type, "path_of: expected the path of a file, u8[n], got ", print(array.type()));
   return {reinterpret_cast<const char*>(array.bytes()), static_cast<std::size_t>(array.count())};
 }
 

@@ -143,11 +143,11 @@ HostArray JsonParser::field(const JsonField& field) const {
   bool found = false;
   for (const auto& [key, item] : object)
     if (key == field.name) value = item, found = true;  // the last one counts, as in Python
-  require(ErrorKind::data, found, "the field ", quote(field.name), " is missing");
+  if (!found) fail(ErrorKind::data, "the field ", quote(field.name), " is missing");
   if (!field.dtype) {
     std::string_view text;
-    require(ErrorKind::data, value.get_string().get(text) == simdjson::SUCCESS, "the field ", quote(field.name),
-            " is not text");
+    if (value.get_string().get(text) != simdjson::SUCCESS)
+      fail(ErrorKind::data, "the field ", quote(field.name), " is not text");
     return bytes_array({reinterpret_cast<const std::uint8_t*>(text.data()), text.size()});
   }
   return with_type(*field.dtype, [&]<class T>() -> HostArray {

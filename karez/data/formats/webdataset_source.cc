@@ -134,15 +134,16 @@ class WebdatasetReader : public RecordReader {
       bytes.resize(std::min(size, std::max<std::size_t>(2 * used, 1 << 16)));
       while (used < bytes.size()) {
         const std::size_t count = archive_.read(std::span(bytes).subspan(used));
-        require(ErrorKind::data, count > 0, path_, ": the entry ", quote(entry.path), " ends after ", used,
-                " bytes instead of ", size);
+        if (count <= 0)
+          fail(ErrorKind::data, path_, ": the entry ", quote(entry.path), " ends after ", used, " bytes instead of ",
+               size);
         used += count;
       }
     }
     // Reads up to the next header, so that a file that ends before it is an error of this record.
     std::uint8_t byte = 0;
-    require(ErrorKind::data, archive_.read({&byte, 1}) == 0, path_, ": the entry ", quote(entry.path),
-            " has more than ", size, " bytes");
+    if (archive_.read({&byte, 1}) != 0)
+      fail(ErrorKind::data, path_, ": the entry ", quote(entry.path), " has more than ", size, " bytes");
     bytes_ += entry.size;
     files_.emplace(extension_, bytes_array(bytes));
   }

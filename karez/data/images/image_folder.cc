@@ -29,8 +29,8 @@ template <class Entries, class Visit> void list_folder(const fs::path& folder, V
     visit(*entries);
     entries.increment(error);
   }
-  require(ErrorKind::data, !error, "from_image_folder: cannot list the folder ", quote(folder.string()), ": ",
-          error.message());
+  if (error)
+    fail(ErrorKind::data, "from_image_folder: cannot list the folder ", quote(folder.string()), ": ", error.message());
 }
 
 HostArray read_file(const std::string& path) {
@@ -50,8 +50,9 @@ std::vector<std::string> image_folder_classes(const std::string& path) {
     std::error_code ignored;
     if (entry.is_directory(ignored)) names.push_back(entry.path().filename().string());
   });
-  require(ErrorKind::data, !names.empty(), "from_image_folder: ", quote(path),
-          " contains no folders; expected one folder for each class");
+  if (names.empty())
+    fail(ErrorKind::data, "from_image_folder: ", quote(path),
+         " contains no folders; expected one folder for each class");
   std::sort(names.begin(), names.end());
   return names;
 }
@@ -66,8 +67,9 @@ Dataset from_image_folder(const std::string& path, const ImageFolderOptions& opt
       std::error_code ignored;
       if (is_image(entry.path()) && !entry.is_directory(ignored)) files.push_back(entry.path().string());
     });
-    require(ErrorKind::data, files.size() > first, "from_image_folder: the class ", quote(name), " in ", quote(path),
-            " contains no .jpg, .jpeg, .png or .webp file");
+    if (files.size() <= first)
+      fail(ErrorKind::data, "from_image_folder: the class ", quote(name), " in ", quote(path),
+           " contains no .jpg, .jpeg, .png or .webp file");
     std::sort(files.begin() + static_cast<std::ptrdiff_t>(first), files.end());
   }
   // A label is found by the file's class, which follows the folder in its path.

@@ -236,9 +236,9 @@ void BatchRows::make(std::int64_t row) {
     const HostArray* array = i < element.fields.size() ? std::get_if<HostArray>(&element.fields[i]) : nullptr;
     TensorType type = arrays_[i].type();
     type.shape.erase(type.shape.begin());
-    require(ErrorKind::shape, array != nullptr && array->type() == type, "batch: field ", i,
-            " must have the same type in all rows of a batch, got ", print(type), " and ",
-            array ? print(array->type()) : std::string("an object"));
+    if (array == nullptr || array->type() != type)
+      fail(ErrorKind::shape, "batch: field ", i, " must have the same type in all rows of a batch, got ", print(type),
+           " and ", array ? print(array->type()) : std::string("an object"));
   }
   std::lock_guard lock(mutex_);
   std::atomic<bool>& present = present_[static_cast<std::size_t>(row)];

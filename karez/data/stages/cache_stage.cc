@@ -268,7 +268,7 @@ void check_folder(const char* stage, const std::string& folder) {
   struct stat status = {};
   if (::stat(folder.c_str(), &status) != 0)
     fail(ErrorKind::data, stage, ": cannot use the folder ", quote(folder), ": ", std::strerror(errno));
-  require(ErrorKind::data, S_ISDIR(status.st_mode), stage, ": ", quote(folder), " must be a folder");
+  if (!S_ISDIR(status.st_mode)) fail(ErrorKind::data, stage, ": ", quote(folder), " must be a folder");
 }
 
 // Null if the file does not exist.
@@ -298,7 +298,7 @@ Dataset Dataset::cache(std::string folder, ObjectCodec codec) const {
 
 Dataset Dataset::snapshot(std::string path, ObjectCodec codec) const {
   const std::size_t slash = path.find_last_of('/');
-  require(!path.empty() && slash + 1 != path.size(), "snapshot: the path of a file is needed, got ", quote(path));
+  if (path.empty() || slash + 1 == path.size()) fail("snapshot: the path of a file is needed, got ", quote(path));
   check_folder("snapshot", slash == path.npos ? "." : path.substr(0, slash + 1));
   const std::string name = cat("snapshot(", quote(path), ")"), description = text();
   auto store =

@@ -86,8 +86,8 @@ ElementFile::ElementFile(std::shared_ptr<const OpenFile> file, ObjectCodec codec
 
 void ElementFile::read_header(std::int64_t file_bytes) {
   const std::string& name = file_->name();
-  require(ErrorKind::data, file_bytes >= header_bytes && file_->read_text(0, mark_bytes) == begin_mark, name,
-          " is not a file of elements: it must begin with ", quote(begin_mark));
+  if (file_bytes < header_bytes || file_->read_text(0, mark_bytes) != begin_mark)
+    fail(ErrorKind::data, name, " is not a file of elements: it must begin with ", quote(begin_mark));
   const auto [size, checksum] = words_at<2>(*file_, mark_bytes);
   require(ErrorKind::data, size <= static_cast<std::uint64_t>(file_bytes - header_bytes), name, " is damaged: it has ",
           file_bytes, " bytes, but its description of ", size, " bytes begins at byte ", header_bytes, advice);
@@ -150,8 +150,9 @@ Element ElementFile::read(std::int64_t number) const {
   std::memcpy(header.data(), buffer.get(), record_header);
   const std::string_view record(reinterpret_cast<const char*>(buffer.get()) + record_header,
                                 static_cast<std::size_t>(bytes - record_header));
-  require(ErrorKind::data, header[0] == record.size() && header[1] == checksum_of(record), print(place),
-          " is damaged: its ", record.size(), " bytes do not match its size or checksum", advice);
+  if (header[0] != record.size() || header[1] != checksum_of(record))
+    fail(ErrorKind::data, print(place), " is damaged: its ", record.size(), " bytes do not match its size or checksum",
+         advice);
   return element_of(record, codec_, pool_, place);
 }
 

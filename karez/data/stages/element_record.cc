@@ -99,8 +99,9 @@ class RecordReader {
  private:
   // `what` begins at the next byte.
   void check(bool ok, std::string_view what) const {
-    require(ErrorKind::data, ok, print(place_), " is damaged: ", what, " at byte ",
-            place_.at + static_cast<std::int64_t>(at_), " is invalid");
+    if (!ok)
+      fail(ErrorKind::data, print(place_), " is damaged: ", what, " at byte ",
+           place_.at + static_cast<std::int64_t>(at_), " is invalid");
   }
   template <class T> T peek(std::string_view what) const {
     check(bytes_.size() - at_ >= sizeof(T), what);
@@ -158,8 +159,8 @@ class RecordReader {
 
   Object object() {
     const std::string_view stored = get_text("an object");
-    require(ErrorKind::type, codec_.restore != nullptr, print(place_),
-            " has an object, which cannot be restored without an ObjectCodec");
+    if (codec_.restore == nullptr)
+      fail(ErrorKind::type, print(place_), " has an object, which cannot be restored without an ObjectCodec");
     return codec_.restore(stored);
   }
 

@@ -45,16 +45,18 @@ Paths folders_of(std::string_view function, const std::string& pattern) {
     ~Found() { ::globfree(&list); }
   } found;
   const int result = ::glob(folder.c_str(), GLOB_NOSORT | GLOB_ONLYDIR, nullptr, &found.list);
-  require(ErrorKind::data, result == 0 || result == GLOB_NOMATCH, function, ": the folders that match ", quote(folder),
-          " cannot be listed: ", result == GLOB_NOSPACE ? "out of memory" : "a folder cannot be read");
+  if (result != 0 && result != GLOB_NOMATCH)
+    fail(ErrorKind::data, function, ": the folders that match ", quote(folder),
+         " cannot be listed: ", result == GLOB_NOSPACE ? "out of memory" : "a folder cannot be read");
   if (result == GLOB_NOMATCH) return {};
   return {found.list.gl_pathv, found.list.gl_pathv + found.list.gl_pathc};
 }
 
 // The sorted matches of a pattern.
 Matches matches_of(std::string_view function, const std::string& pattern) {
-  require(pattern.find("**") == pattern.npos, function, ": ", quote(pattern),
-          " contains '**', which is not supported; list the folders, as in \"data/*/*.png\"");
+  if (pattern.find("**") != pattern.npos)
+    fail(function, ": ", quote(pattern),
+         " contains '**', which is not supported; list the folders, as in \"data/*/*.png\"");
   const std::string name = pattern.substr(pattern.find_last_of('/') + 1);
   Matches out;
   for (const std::string& folder : folders_of(function, pattern)) {
@@ -64,7 +66,7 @@ Matches matches_of(std::string_view function, const std::string& pattern) {
       if (::fnmatch(name.c_str(), entry->d_name, FNM_PERIOD) == 0)
         out.push_back({folder + entry->d_name, entry->d_type == DT_REG});
   }
-  require(ErrorKind::data, !out.empty(), function, ": no file matches ", quote(pattern));
+  if (out.empty()) fail(ErrorKind::data, function, ": no file matches ", quote(pattern));
   std::sort(out.begin(), out.end(), [](const Match& a, const Match& b) { return a.path < b.path; });
   return out;
 }
@@ -84,8 +86,8 @@ std::vector<std::string> files_of(std::string_view function, const std::vector<s
   require(!patterns.empty(), function, ": at least one path or pattern is needed");
   Paths out;
   for (const std::string& pattern : patterns) {
-    require(!pattern.empty() && pattern.find('\0') == pattern.npos, function,
-            ": a path must not be empty or contain a zero byte, got ", quote(pattern));
+    if (pattern.empty() || pattern.find('\0') != pattern.npos)
+      fail(function, ": a path must not be empty or contain a zero byte, got ", quote(pattern));
     const bool is_path = pattern.find_first_of("*?[") == pattern.npos || exists(pattern);
     for (auto& [path, is_file] : is_path ? Matches{{pattern}} : matches_of(function, pattern)) {
       if (is_file) {
@@ -95,8 +97,9 @@ std::vector<std::string> files_of(std::string_view function, const std::vector<s
       struct stat status = {};
       if (::stat(path.c_str(), &status) != 0)
         fail(ErrorKind::data, function, ": cannot read ", quote(path), ": ", std::strerror(errno));
-      require(ErrorKind::data, !S_ISDIR(status.st_mode), function, ": ", quote(path),
-              " is a folder; a pattern for its files is ", quote(cat(path, path.ends_with('/') ? "*" : "/*")));
+      if (S_ISDIR(status.st_mode))
+        fail(ErrorKind::data, function, ": ", quote(path), " is a folder; a pattern for its files is ",
+             quote(cat(path, path.ends_with('/') ? "*" : "/*")));
       out.push_back(std::move(path));
     }
   }

@@ -19,14 +19,15 @@ Shape row_shape(std::span<const Element> elements, std::size_t field, const Stac
   for (const Element& element : elements) {
     const HostArray* array = std::get_if<HostArray>(&element.fields[field]);
     if (array != nullptr && array->dtype() == first.dtype() && array->shape() == shape) continue;  // the usual case
-    require(ErrorKind::type, array != nullptr && array->dtype() == first.dtype(), stage, ": field ", field,
-            " must have the same dtype in all rows of a batch, got ", print(first.type()), " and ",
-            array ? print(array->type()) : std::string("an object"));
-    require(ErrorKind::shape, options.padded && array->shape().size() == shape.size(), stage, ": field ", field,
-            options.padded ? " must have the same number of dimensions in all rows of a batch, got "
-                           : " must have the same shape in all rows of a batch, got ",
-            print(first.type()), " and ", print(array->type()),
-            options.padded ? "" : "; padded_batch pads them to the largest shape");
+    if (array == nullptr || array->dtype() != first.dtype())
+      fail(ErrorKind::type, stage, ": field ", field, " must have the same dtype in all rows of a batch, got ",
+           print(first.type()), " and ", array ? print(array->type()) : std::string("an object"));
+    if (!options.padded || array->shape().size() != shape.size())
+      fail(ErrorKind::shape, stage, ": field ", field,
+           options.padded ? " must have the same number of dimensions in all rows of a batch, got "
+                          : " must have the same shape in all rows of a batch, got ",
+           print(first.type()), " and ", print(array->type()),
+           options.padded ? "" : "; padded_batch pads them to the largest shape");
     for (std::size_t d = 0; d < shape.size(); ++d) shape[d] = std::max(shape[d], array->shape()[d]);
   }
   if (given == nullptr) return shape;

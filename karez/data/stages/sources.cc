@@ -61,8 +61,8 @@ class ArraysNode : public DatasetNode {
             leaves(*structure_), " leaves, but there are ", arrays.size(), " arrays");
     for (HostArray& array : arrays) {
       require(array.valid(), "from_arrays: an array is not initialised");
-      require(ErrorKind::shape, array.view().rank() >= 1,
-              "from_arrays: an array must have at least one dimension, got ", print(array.type()));
+      if (array.view().rank() < 1)
+        fail(ErrorKind::shape, "from_arrays: an array must have at least one dimension, got ", print(array.type()));
       require(ErrorKind::shape, arrays_.empty() || array.shape()[0] == arrays_[0].count(),
               "from_arrays: all arrays must have the same number of rows, got ",
               arrays_.empty() ? 0 : arrays_[0].count(), " and ", array.shape()[0]);

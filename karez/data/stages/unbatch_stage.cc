@@ -20,8 +20,8 @@ std::int64_t rows_of(const Element& batch) {
       own = static_cast<std::int64_t>(list->size());
     } else {
       const HostArray& array = array_of(batch, i);
-      require(ErrorKind::shape, array.view().rank() >= 1, "unbatch: field ", i,
-              " must have at least one dimension, got ", print(array.type()));
+      if (array.view().rank() < 1)
+        fail(ErrorKind::shape, "unbatch: field ", i, " must have at least one dimension, got ", print(array.type()));
       own = array.shape()[0];
     }
     require(ErrorKind::shape, rows < 0 || own == rows, "unbatch: all fields must have the same number of rows, got ",

@@ -20,7 +20,7 @@ struct KernelBench {
   PreparedKernel kernel;
 
   KernelBench(const KernelRow& row, CallSpec c) : call(std::move(c)) {
-    require(row.supports(call), row.name, " does not support ", print(call));
+    if (!row.supports(call)) fail(row.name, " does not support ", print(call));
     for (const View& view : call.in) in.emplace_back(view);
     for (const View& view : call.out) out.emplace_back(view);
     workspace.resize(static_cast<std::size_t>(row.workspace ? row.workspace(call) : 0) + 64);

@@ -52,7 +52,7 @@ inline std::vector<Buffer> run_row(const KernelRow& row, std::vector<Buffer>& in
   call.attrs = attrs;
   for (const Buffer& buffer : in) call.in.push_back(buffer.view);
   call.out = out;
-  require(row.supports(call), row.name, " does not support ", print(call));
+  if (!row.supports(call)) fail(row.name, " does not support ", print(call));
   const PreparedKernel kernel = row.prepare(call);
   const std::int64_t bytes = row.workspace ? row.workspace(call) : 0;
   std::vector<Buffer> results;

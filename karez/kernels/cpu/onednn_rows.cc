@@ -48,14 +48,14 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
   row.workspace = [build](const CallSpec& call) {
     std::string name;
     const auto plan = build_plan(build, call, name);
-    require(plan != nullptr, "oneDNN has no fast kernel for ", print(call));
+    if (plan == nullptr) fail("oneDNN has no fast kernel for ", print(call));
     return plan->workspace();
   };
   row.prepare = [build](const CallSpec& call) -> PreparedKernel {
     std::string name;
     auto plan = build_plan(build, call, name);
-    require(plan != nullptr, "oneDNN has no fast kernel for ", print(call),
-            name.empty() ? "" : "; its implementation is ", name);
+    if (plan == nullptr)
+      fail("oneDNN has no fast kernel for ", print(call), name.empty() ? "" : "; its implementation is ", name);
     return [plan = std::move(plan)](const KernelArgs& args) { plan->run(args); };
   };
   return row;

@@ -82,7 +82,7 @@ inline Buffer run_fast(const CallSpec& call, std::vector<Buffer> in, const View&
   CallSpec with_out = call;
   with_out.out = {out};
   const auto choice = table().find(with_out);
-  require(choice && !starts_with(choice->kernel, "plain."), "no fast kernel: ", print(with_out));
+  if (!choice || starts_with(choice->kernel, "plain.")) fail("no fast kernel: ", print(with_out));
   return std::move(run_row(table().row(choice->kernel), in, {out}, call.attrs)[0]);
 }
 

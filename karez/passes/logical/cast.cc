@@ -114,9 +114,9 @@ class MixedPrecision : public CastRewriter {
   void decide(NodeId id) {
     const Node& node = graph_.node(id);
     const HalfPolicy half_policy = half_policy_of(*node.op);
-    require(ErrorKind::type, half_policy != HalfPolicy::multiply || graph_.type(node.inputs[0]).dtype != DType::f64,
-            "amp: ", describe(graph_, id),
-            " multiplies f64, but mixed precision requires f32; cast its operands to f32, or omit amp");
+    if (half_policy == HalfPolicy::multiply && graph_.type(node.inputs[0]).dtype == DType::f64)
+      fail(ErrorKind::type, "amp: ", describe(graph_, id),
+           " multiplies f64, but mixed precision requires f32; cast its operands to f32, or omit amp");
     const bool is_constant_or_state = node.op->role == Role::constant || node.op->role == Role::state;
     follows_others_[node.outputs[0]] =
         is_constant_or_state || (node.op->role == Role::window && follows_others_[node.inputs[0]]);

@@ -212,9 +212,10 @@ class MicrobatchRewriter {
     const Node& node = graph_.node(n);
     Graph& to = rewrite_.graph();
     MicrobatchNode local = localise_node(n, sharding);
-    require(groups_ == 1 || !counts_rows(n, local), describe(graph_, n),
-            " depends on the positions of rows in the batch, which micro-batches of parts passed by ",
-            "local() change: pass the whole batch, or call a function with microbatches=1", layouts_.batch_text);
+    if (groups_ != 1 && counts_rows(n, local))
+      fail(describe(graph_, n),
+           " depends on the positions of rows in the batch, which micro-batches of parts passed by ",
+           "local() change: pass the whole batch, or call a function with microbatches=1", layouts_.batch_text);
     to.node(new_node).acts = count_;
     to.node(new_node).attrs = std::move(local.attrs);
     if (groups_ > 1 && node.op->role == Role::source) to.node(new_node).attrs.set("groups", groups_);

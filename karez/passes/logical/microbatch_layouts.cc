@@ -123,9 +123,10 @@ class BatchSplitter {
     const Node& node = graph_.node(n);
     for (std::size_t o = 0; o < node.outputs.size(); ++o) {
       const Sbp layout = sharding.out[o];
-      require(!layout.is_partial() || layout.reduce == Reduce::sum, describe(graph_, n), " takes the ",
-              name_of(layout.reduce), " over the batch, which cannot be accumulated over microbatches=", layouts_.count,
-              ": only sums can be", layouts_.batch_text);
+      if (layout.is_partial() && layout.reduce != Reduce::sum)
+        fail(describe(graph_, n), " takes the ", name_of(layout.reduce),
+             " over the batch, which cannot be accumulated over microbatches=", layouts_.count, ": only sums can be",
+             layouts_.batch_text);
       time(node.outputs[o]) = {layout, {}};
     }
     layouts_.splits[n] = {true, std::move(sharding)};
@@ -176,10 +177,10 @@ class BatchSplitter {
       }
       if (is_possible && (!best || cuts < min_cuts)) best = std::move(sharding), min_cuts = cuts;
     }
-    require(best.has_value() && node.regions.empty(), describe(graph_, n),
-            " needs more of the batch than one micro-batch of microbatches=", layouts_.count, ": its ",
-            node.inputs.size() == 1 ? "operand is " : "operands are ",
-            join(node.inputs, ", ", [&](ValueId in) { return text_of(in); }), layouts_.batch_text);
+    if (!best.has_value() || !node.regions.empty())
+      fail(describe(graph_, n), " needs more of the batch than one micro-batch of microbatches=", layouts_.count,
+           ": its ", node.inputs.size() == 1 ? "operand is " : "operands are ",
+           join(node.inputs, ", ", [&](ValueId in) { return text_of(in); }), layouts_.batch_text);
     return *best;
   }
 

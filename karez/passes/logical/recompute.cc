@@ -241,11 +241,9 @@ void check_remat(const Graph& graph, std::span<const std::string> globs) {
   add_modules(graph, modules);
   for (const std::string& pattern : globs) {
     const base::Glob glob(pattern);
-    require(
-        ErrorKind::name,
-        std::any_of(modules.begin(), modules.end(), [&](const std::string& module) { return glob.matches(module); }),
-        "remat: '", pattern, "' matches no module of this function; ",
-        suggest_names(pattern, modules, [](const std::string& module) { return module; }));
+    if (!std::any_of(modules.begin(), modules.end(), [&](const std::string& module) { return glob.matches(module); }))
+      fail(ErrorKind::name, "remat: '", pattern, "' matches no module of this function; ",
+           suggest_names(pattern, modules, [](const std::string& module) { return module; }));
   }
 }
 

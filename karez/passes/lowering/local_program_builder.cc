@@ -80,8 +80,8 @@ LocalId LocalProgramBuilder::add_splat(ValueId value, DType dtype, const Attr& n
 
 void LocalProgramBuilder::choose_kernel(LocalCall& call) {
   auto choice = catalog_.find(call.spec);
-  require(ErrorKind::device, choice.has_value(), "no kernel supports ", print(call.spec), "; ",
-          catalog_.list(call.spec.op));
+  if (!choice.has_value())
+    fail(ErrorKind::device, "no kernel supports ", print(call.spec), "; ", catalog_.list(call.spec.op));
   call.kernel = choice->kernel;
   call.workspace = choice->workspace;
 }
@@ -116,8 +116,9 @@ void LocalProgramBuilder::make_dense(ValueId value) {
 
 void LocalProgramBuilder::add_call(LocalCall call, const Cost& work) {
   auto choice = choose_strides(catalog_, options_.costs, call.spec, work);
-  require(ErrorKind::device, choice.has_value(), "no kernel supports ", print(call.spec), " of ",
-          describe(graph_, node_), "; ", catalog_.list(call.spec.op));
+  if (!choice.has_value())
+    fail(ErrorKind::device, "no kernel supports ", print(call.spec), " of ", describe(graph_, node_), "; ",
+         catalog_.list(call.spec.op));
   for (std::size_t i = 0; i < call.in.size(); ++i)
     if (choice->copied[i]) call.in[i] = copy_to(call.in[i], choice->call.in[i]);
   call.spec = std::move(choice->call);

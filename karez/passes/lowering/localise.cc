@@ -233,8 +233,8 @@ class Localiser : private LocalProgramBuilder {
     if (!seen_view) {
       source = copy_to(source, View(local(source).view.type()));
       seen_view = op.window(local(source).view, shape, attrs);
-      require(seen_view.has_value(), "localise: ", describe(graph_, view.id), " cannot view ", local(source).view,
-              " as ", shape);
+      if (!seen_view.has_value())
+        fail("localise: ", describe(graph_, view.id), " cannot view ", local(source).view, " as ", shape);
     }
     define(out, add_window(out, source, std::move(seen_view->view), seen_view->offset, std::move(box)));
     return true;
@@ -289,8 +289,8 @@ class Localiser : private LocalProgramBuilder {
       return localise_between_acts(view, local_view);
     Attrs attrs = graph::localise(local_view);
     if (define_constant(view, attrs) || define_window(view, attrs)) {
-      require(node.act_attrs.empty(), "localise: ", describe(graph_, id),
-              " calls no kernel, so its attributes cannot differ from act to act");
+      if (!node.act_attrs.empty())
+        fail("localise: ", describe(graph_, id), " calls no kernel, so its attributes cannot differ from act to act");
       return;
     }
 

@@ -37,9 +37,10 @@ void apply_rules(Graph& graph, std::span<const LayoutRule> rules) {
                                           : layout_from(rule.splits, rank, mesh, error_prefix);
       const bool agrees = !variable.stored || (has_rule[v] ? *variable.stored == layout
                                                            : sbp::layouts_agree(mesh, *variable.stored, layout));
-      require(ErrorKind::layout, agrees, "rule '", rule.pattern, "' requires ", variable.name, " as ",
-              print(variable.type, mesh, layout), ", but an earlier rule or compiled function stored it as ",
-              variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
+      if (!agrees)
+        fail(ErrorKind::layout, "rule '", rule.pattern, "' requires ", variable.name, " as ",
+             print(variable.type, mesh, layout), ", but an earlier rule or compiled function stored it as ",
+             variable.stored ? print(variable.type, mesh, *variable.stored) : std::string());
       variable.stored = layout;
       has_rule[v] = true;
     }
