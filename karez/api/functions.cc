@@ -11,6 +11,7 @@
 #include "karez/api/trace/axes.h"
 #include "karez/api/trace/expression.h"
 #include "karez/api/trace/promotion.h"
+#include "karez/api/trace/shared_call.h"
 #include "karez/api/trace/trace.h"
 #include "karez/ops/attention.h"
 #include "karez/ops/compose.h"
@@ -22,7 +23,7 @@ namespace karez {
 namespace {
 
 Tensor binary(const Term& a, const Term& b, std::string_view op) {
-  return at_line(a.where, [&](Trace& t) {
+  return at_line_shared(a.where, CallKey("binary", op), {&a, &b}, [&](Trace& t) {
     DType dtype = promoted(t, {&a, &b});
     if (op == "div" && !is_float(dtype)) dtype = DType::f32;
     if (is_float(dtype) && are_numbers({&a, &b})) dtype = DType::f64;
@@ -34,7 +35,7 @@ Tensor binary(const Term& a, const Term& b, std::string_view op) {
 }
 
 Tensor on_bools(const Term& a, const Term& b, std::string_view op) {
-  return at_line(a.where, [&](Trace& t) {
+  return at_line_shared(a.where, CallKey("bools", op), {&a, &b}, [&](Trace& t) {
     ValueId left = t.value(a, DType::b8), right = t.value(b, DType::b8);
     return t.tensor(build::binary(t.builder, op, left, right));
   });
@@ -47,7 +48,7 @@ Tensor operator-(Term a, Term b) { return binary(a, b, "sub"); }
 Tensor operator*(Term a, Term b) { return binary(a, b, "mul"); }
 Tensor operator/(Term a, Term b) { return binary(a, b, "div"); }
 Tensor operator-(Term x) {
-  return at_line(x.where, [&](Trace& t) {
+  return at_line_shared(x.where, CallKey("neg"), {&x}, [&](Trace& t) {
     const ValueId id = t.value(x, t.dtype_of(x));
     require(ErrorKind::type, t.graph.type(id).dtype != DType::b8, "neg: expected numbers, got ", t.graph.type(id),
             "; use logical_not for bools");
@@ -60,7 +61,7 @@ Tensor operator>(Term a, Term b) { return binary(a, b, "gt"); }
 Tensor operator>=(Term a, Term b) { return binary(a, b, "ge"); }
 
 Tensor relu(Term x) {
-  return at_line(x.where, [&](Trace& t) {
+  return at_line_shared(x.where, CallKey("relu"), {&x}, [&](Trace& t) {
     const ValueId id = t.value(x, t.dtype_of(x));
     const DType dtype = t.graph.type(id).dtype;
     if (is_float(dtype)) return t.tensor(build::relu(t.builder, id));
@@ -95,7 +96,7 @@ Tensor logical_or(Term x, Term y) { return on_bools(x, y, "or"); }
 Tensor logical_not(Term x) { return call_op("not", {&x}); }
 
 Tensor select(Term condition, Term x, Term y) {
-  return at_line(condition.where, [&](Trace& t) {
+  return at_line_shared(condition.where, CallKey("where"), {&condition, &x, &y}, [&](Trace& t) {
     DType dtype = promoted(t, {&x, &y});
     ValueId c = t.value(condition, DType::b8), a = as(t, x, dtype), b = as(t, y, dtype);
     Shape shape = build::broadcast_shape(t.graph.type(c).shape,
@@ -106,15 +107,16 @@ Tensor select(Term condition, Term x, Term y) {
 }
 
 Tensor clip(Term x, std::optional<double> low, std::optional<double> high) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(build::clip(t.builder, t.value(x), low, high)); });
+  return at_line_shared(x.where, CallKey("clip", low, high), {&x},
+                        [&](Trace& t) { return t.tensor(build::clip(t.builder, t.value(x), low, high)); });
 }
 
 Tensor cast(Term x, DType to) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(as(t, x, to)); });
+  return at_line_shared(x.where, CallKey("cast", to), {&x}, [&](Trace& t) { return t.tensor(as(t, x, to)); });
 }
 
 Tensor reshape(Term x, Shape shape) {
-  return at_line(x.where, [&](Trace& t) {
+  return at_line_shared(x.where, CallKey("reshape", shape), {&x}, [&](Trace& t) {
     ValueId id = t.value(x);
     std::int64_t known_count = 1, count = t.graph.type(id).count();
     for (auto size : shape)
@@ -132,7 +134,7 @@ Tensor reshape(Term x, Shape shape) {
 }
 
 Tensor flatten(Term x, int first) {
-  return at_line(x.where, [&](Trace& t) {
+  return at_line_shared(x.where, CallKey("flatten", first), {&x}, [&](Trace& t) {
     ValueId id = t.value(x);
     const Shape& shape = t.graph.type(id).shape;
     require(ErrorKind::shape, first >= 0 && first < static_cast<int>(shape.size()), "flatten: dimension ", first,
@@ -144,7 +146,7 @@ Tensor flatten(Term x, int first) {
 }
 
 Tensor transpose(Term x, Ints permutation) {
-  return at_line(x.where, [&](Trace& t) {
+  return at_line_shared(x.where, CallKey("transpose", permutation), {&x}, [&](Trace& t) {
     ValueId id = t.value(x);
     auto rank = t.graph.type(id).shape.size();
     if (permutation.empty()) {
@@ -158,11 +160,13 @@ Tensor transpose(Term x, Ints permutation) {
 }
 
 Tensor broadcast_to(Term x, Shape shape) {
-  return at_line(x.where,
-                 [&](Trace& t) { return t.tensor(build::broadcast_to(t.builder, t.value(x, t.dtype_of(x)), shape)); });
+  return at_line_shared(x.where, CallKey("broadcast_to", shape), {&x}, [&](Trace& t) {
+    return t.tensor(build::broadcast_to(t.builder, t.value(x, t.dtype_of(x)), shape));
+  });
 }
 Tensor slice(Term x, Ints begin, Ints size) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(build::slice(t.builder, t.value(x), begin, size)); });
+  return at_line_shared(x.where, CallKey("slice", begin, size), {&x},
+                        [&](Trace& t) { return t.tensor(build::slice(t.builder, t.value(x), begin, size)); });
 }
 Tensor concat(std::vector<Term> xs, int axis) {
   require(!xs.empty(), "concat: at least one tensor is required");
@@ -174,10 +178,11 @@ Tensor concat(std::vector<Term> xs, int axis) {
   });
 }
 Tensor pad(Term x, Ints low, Ints high, double value) {
-  return at_line(x.where, [&](Trace& t) { return t.tensor(build::pad(t.builder, t.value(x), low, high, value)); });
+  return at_line_shared(x.where, CallKey("pad", low, high, value), {&x},
+                        [&](Trace& t) { return t.tensor(build::pad(t.builder, t.value(x), low, high, value)); });
 }
 Tensor gather(Term table, Term index) {
-  return at_line(table.where, [&](Trace& t) {
+  return at_line_shared(table.where, CallKey("gather"), {&table, &index}, [&](Trace& t) {
     ValueId rows = t.value(table), indices = t.value(index, DType::i64);
     const DType dtype = t.graph.type(rows).dtype;
     return t.tensor(
@@ -185,7 +190,7 @@ Tensor gather(Term table, Term index) {
   });
 }
 Tensor one_hot(Term index, std::int64_t depth, DType dtype) {
-  return at_line(index.where, [&](Trace& t) {
+  return at_line_shared(index.where, CallKey("one_hot", depth, dtype), {&index}, [&](Trace& t) {
     return t.tensor(build::one_hot(t.builder, t.value(index, DType::i64), depth, dtype));
   });
 }

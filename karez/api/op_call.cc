@@ -4,6 +4,7 @@
 #include "karez/api/namespace.h"
 #include "karez/api/trace/axes.h"
 #include "karez/api/trace/promotion.h"
+#include "karez/api/trace/shared_call.h"
 #include "karez/api/trace/trace.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/pointwise.h"
@@ -28,7 +29,7 @@ std::vector<ValueId> pointwise_operands(Trace& t, const ops::Pointwise& row, std
 
 Tensor call_op(std::string_view op, std::span<const Term* const> operands, Attrs attrs) {
   require(!operands.empty(), op, ": at least one operand is required");
-  return at_line(operands[0]->where, [&](Trace& t) {
+  return at_line_shared(operands[0]->where, CallKey("op", op, attrs), operands, [&](Trace& t) {
     if (const ops::Pointwise* row = ops::pointwise_row(op))
       return t.tensor(t.builder.add(op, pointwise_operands(t, *row, operands), std::move(attrs))[0]);
     std::vector<ValueId> ids;

@@ -8,7 +8,7 @@
 #include <memory>
 #include <set>
 
-#include "karez/api/trace/trace.h"
+#include "karez/api/trace/shared_call.h"
 #include "karez/ops/compose.h"
 
 namespace karez::optim {
@@ -92,7 +92,8 @@ SGD::SGD(std::vector<Parameter> parameters, SGDOptions options)
 }
 
 void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
-  at_line(where, options_.name, [&](Trace& t) {
+  const CallKey key("sgd", options_.momentum, options_.weight_decay, options_.nesterov);
+  at_step(where, options_.name, key, parameters_, grads, {&momentum_}, nullptr, rate_.get(), [&](Trace& t) {
     const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
     build::SgdOptions options{options_.momentum, options_.weight_decay, options_.nesterov};
     const ValueId apply = t.update_condition();
@@ -114,7 +115,6 @@ void SGD::step(const std::vector<Tensor>& grads, SourceLine where) {
       t.update(parameters_[i], updated.w);
       t.update(momentum_[i], updated.m);
     }
-    return 0;
   });
 }
 
@@ -127,9 +127,10 @@ Adam::Adam(std::vector<Parameter> parameters, AdamOptions options)
       count_(cat(options_.name, ".step"), {DType::i64, {}}, constant_init(0), "step") {}
 
 void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
-  at_line(where, options_.name, [&](Trace& t) {
+  const CallKey key("adam", options_.beta1, options_.beta2, options_.eps, options_.weight_decay, options_.decoupled);
+  at_step(where, options_.name, key, parameters_, grads, {&first_, &second_}, &count_, rate_.get(), [&](Trace& t) {
     const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
-    if (updated_indices.empty()) return 0;
+    if (updated_indices.empty()) return;
     ValueId old_count = t.read(count_),
             count = build::add(t.builder, old_count, build::constant(t.builder, count_.type(), 1));
     t.step(count_, count);
@@ -143,7 +144,6 @@ void Adam::step(const std::vector<Tensor>& grads, SourceLine where) {
       t.update(first_[i], updated.m);
       t.update(second_[i], updated.v);
     }
-    return 0;
   });
 }
 
@@ -180,35 +180,38 @@ RMSprop::RMSprop(std::vector<Parameter> parameters, RMSpropOptions options)
 }
 
 void RMSprop::step(const std::vector<Tensor>& grads, SourceLine where) {
-  at_line(where, options_.name, [&](Trace& t) {
-    const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
-    Builder& b = t.builder;
-    const RMSpropOptions& o = options_;
-    for (std::size_t i : updated_indices) {
-      const Parameter& parameter = parameters_[i];
-      auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
-      auto blend = [&](ValueId average, ValueId value) {  // alpha * average + (1 - alpha) * value
-        return build::add(b, build::mul(b, average, number(o.alpha)), build::mul(b, value, number(1 - o.alpha)));
-      };
-      ValueId lr = build::broadcast(b, rate_.read(cat(o.name, ".lr"), parameter.dtype()), parameter.shape(), {});
-      ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
-      if (o.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(o.weight_decay)));
-      ValueId square = blend(t.read(square_[i]), build::mul(b, g, g)), spread = square;
-      t.step(square_[i], square);
-      if (o.centered) {
-        ValueId mean = blend(t.read(mean_[i]), g);
-        t.step(mean_[i], mean);
-        spread = build::sub(b, square, build::mul(b, mean, mean));
-      }
-      ValueId step = build::div(b, g, build::add(b, build::sqrt(b, spread), number(o.eps)));
-      if (o.momentum > 0) {
-        step = build::add(b, build::mul(b, t.read(momentum_[i]), number(o.momentum)), step);
-        t.step(momentum_[i], step);
-      }
-      t.step(parameter, build::sub(b, w, build::mul(b, lr, step)));
-    }
-    return 0;
-  });
+  const CallKey key("rmsprop", options_.alpha, options_.eps, options_.weight_decay, options_.momentum,
+                    options_.centered);
+  at_step(
+      where, options_.name, key, parameters_, grads, {&square_, &mean_, &momentum_}, nullptr, rate_.get(),
+      [&](Trace& t) {
+        const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
+        Builder& b = t.builder;
+        const RMSpropOptions& o = options_;
+        for (std::size_t i : updated_indices) {
+          const Parameter& parameter = parameters_[i];
+          auto number = [&](double value) { return build::full(b, parameter.dtype(), parameter.shape(), value); };
+          auto blend = [&](ValueId average, ValueId value) {  // alpha * average + (1 - alpha) * value
+            return build::add(b, build::mul(b, average, number(o.alpha)), build::mul(b, value, number(1 - o.alpha)));
+          };
+          ValueId lr = build::broadcast(b, rate_.read(cat(o.name, ".lr"), parameter.dtype()), parameter.shape(), {});
+          ValueId w = t.read(parameter), g = t.value(Term(grads[i]));
+          if (o.weight_decay > 0) g = build::add(b, g, build::mul(b, w, number(o.weight_decay)));
+          ValueId square = blend(t.read(square_[i]), build::mul(b, g, g)), spread = square;
+          t.step(square_[i], square);
+          if (o.centered) {
+            ValueId mean = blend(t.read(mean_[i]), g);
+            t.step(mean_[i], mean);
+            spread = build::sub(b, square, build::mul(b, mean, mean));
+          }
+          ValueId step = build::div(b, g, build::add(b, build::sqrt(b, spread), number(o.eps)));
+          if (o.momentum > 0) {
+            step = build::add(b, build::mul(b, t.read(momentum_[i]), number(o.momentum)), step);
+            t.step(momentum_[i], step);
+          }
+          t.step(parameter, build::sub(b, w, build::mul(b, lr, step)));
+        }
+      });
 }
 
 namespace {
@@ -242,10 +245,11 @@ Adagrad::Adagrad(std::vector<Parameter> parameters, AdagradOptions options)
 }
 
 void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
-  at_line(where, options_.name, [&](Trace& t) {
+  const CallKey key("adagrad", options_.lr_decay, options_.weight_decay, options_.eps);
+  at_step(where, options_.name, key, parameters_, grads, {&sum_}, &count_, rate_.get(), [&](Trace& t) {
     const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
     Builder& b = t.builder;
-    if (updated_indices.empty()) return 0;
+    if (updated_indices.empty()) return;
     const ValueId old_count = t.read(count_);
     t.step(count_, build::add(b, old_count, build::full_like(b, old_count, 1)));
     for (std::size_t i : updated_indices) {
@@ -265,7 +269,6 @@ void Adagrad::step(const std::vector<Tensor>& grads, SourceLine where) {
           build::sub(b, w,
                      build::mul(b, rate, build::div(b, g, build::add(b, build::sqrt(b, sum), number(options_.eps))))));
     }
-    return 0;
   });
 }
 
@@ -276,7 +279,8 @@ Lion::Lion(std::vector<Parameter> parameters, LionOptions options)
       momentum_(make_state(parameters_, cat(options_.name, ".m"))) {}
 
 void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
-  at_line(where, options_.name, [&](Trace& t) {
+  const CallKey key("lion", options_.beta1, options_.beta2, options_.weight_decay);
+  at_step(where, options_.name, key, parameters_, grads, {&momentum_}, nullptr, rate_.get(), [&](Trace& t) {
     const std::vector<std::size_t> updated_indices = indices_with_gradient(t, parameters_, grads);
     Builder& b = t.builder;
     for (std::size_t i : updated_indices) {
@@ -295,7 +299,6 @@ void Lion::step(const std::vector<Tensor>& grads, SourceLine where) {
       t.step(parameter, build::sub(b, w, build::mul(b, lr, step)));
       t.step(momentum_[i], blend(options_.beta2));
     }
-    return 0;
   });
 }
 

@@ -32,7 +32,7 @@ Place place_of(const Tensor& tensor, SourceLine where) {
   if (const Array array = tensor.lazy->array(); array.valid()) return place_of(array);
   if (has_planner_layout(*tensor.lazy) || tensor.lazy->producer() == nullptr) return place_of(computed(tensor, where));
   const DeviceMesh mesh = mesh_of(producer.get());
-  const auto& layout = producer->trace.graph.value(tensor.lazy->id()).layout;
+  const auto& layout = producer->graph().value(tensor.lazy->id()).layout;
   return {mesh, layout ? *layout : broadcast_layout(mesh.mesh)};
 }
 
@@ -109,8 +109,9 @@ std::int64_t global_size(const std::vector<HostArray>& parts, const Mesh& mesh, 
 TensorType global_type(const std::vector<HostArray>& parts, const Mesh& mesh, int rank,
                        const std::vector<int>& positions, const Layout& layout, const WholeType& requested) {
   if (parts.empty()) {
-    require(ErrorKind::shape, requested.shape && requested.dtype, "from_parts: rank ", rank, " has no device of ",
-            sbp::print(mesh), ", so it has no part that determines the type; pass shape and dtype of the global array");
+    if (!requested.shape || !requested.dtype)
+      fail(ErrorKind::shape, "from_parts: rank ", rank, " has no device of ", sbp::print(mesh),
+           ", so it has no part that determines the type; pass shape and dtype of the global array");
     return {*requested.dtype, *requested.shape};
   }
   const TensorType& first = parts[0].type();
@@ -154,13 +155,15 @@ Array from_parts(std::vector<HostArray> parts, const DeviceMesh& device_mesh, La
   const Mesh& mesh = device_mesh.mesh;
   const int rank = world.ranks.rank();
   const std::vector<int> positions = positions_of(mesh, rank);
-  require(ErrorKind::shape, parts.size() == positions.size(), "from_parts: expected ", positions.size(),
-          " parts, one for each device of rank ", rank, " on ", sbp::print(mesh),
-          positions.empty() ? std::string()
-                            : cat(" (", join(positions, ", ", [&](int p) { return name_of(device_at(mesh, p)); }), ")"),
-          ", got ", parts.size());
-  require(ErrorKind::layout, layout.size() == mesh.axes.size(), "from_parts: the layout must have one entry for each ",
-          "axis of ", sbp::print(mesh), ", got ", sbp::print(layout));
+  if (parts.size() != positions.size())
+    fail(ErrorKind::shape, "from_parts: expected ", positions.size(), " parts, one for each device of rank ", rank,
+         " on ", sbp::print(mesh),
+         positions.empty() ? std::string()
+                           : cat(" (", join(positions, ", ", [&](int p) { return name_of(device_at(mesh, p)); }), ")"),
+         ", got ", parts.size());
+  if (layout.size() != mesh.axes.size())
+    fail(ErrorKind::layout, "from_parts: the layout must have one entry for each ", "axis of ", sbp::print(mesh),
+         ", got ", sbp::print(layout));
   for (const HostArray& part : parts) require(part.valid(), "from_parts: a part is an uninitialised array");
   const TensorType type = global_type(parts, mesh, rank, positions, layout, requested);
   std::string reason;

@@ -4,6 +4,7 @@
 
 #include "karez/api/functions.h"
 #include "karez/api/trace/axes.h"
+#include "karez/api/trace/shared_call.h"
 #include "karez/api/trace/trace.h"
 #include "karez/ops/compose.h"
 #include "karez/ops/integers.h"
@@ -27,7 +28,7 @@ void require_elements(std::string_view what, const TensorType& type, const Ints&
 // it selects one of the elements ("max", "min"), otherwise empty.
 Tensor reduce(const Term& x, const Ints& axes, bool keep, ValueId (*op)(Builder&, ValueId, const Ints&),
               std::string_view selection = {}) {
-  return at_line(x.where, [&](Trace& t) {
+  return at_line_shared(x.where, CallKey("reduce", op, axes, keep, selection), {&x}, [&](Trace& t) {
     ValueId id = t.value(x);
     Shape shape = t.graph.type(id).shape;
     Ints all = axes_or_all(axes, static_cast<int>(shape.size()));
@@ -71,7 +72,7 @@ Tensor mean(Term x, Ints axes, bool keep) {
 }
 
 Tensor arg_max(Term x, int axis) {
-  return at_line(x.where, [&](Trace& t) {
+  return at_line_shared(x.where, CallKey("arg_max", axis), {&x}, [&](Trace& t) {
     ValueId id = build::as_numbers(t.builder, t.value(x));
     const Ints along = axes_or_all({axis}, t.graph.type(id).rank());
     require_elements("arg_max", t.graph.type(id), along);

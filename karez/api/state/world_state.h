@@ -15,6 +15,7 @@
 #include "karez/api/state/variable_table.h"
 #include "karez/api/trace/builtin_variables.h"
 #include "karez/api/trace/deferred_reads.h"
+#include "karez/api/trace/graph_cache.h"
 #include "karez/api/trace/variable_sites.h"
 #include "karez/api/world_options.h"
 #include "karez/data/array_source.h"
@@ -24,6 +25,9 @@
 #include "karez/runtime/stages/data_threads.h"
 
 namespace karez {
+
+struct SharedGraph;
+struct GradientGraph;
 
 // The cost table of a world, and its built-in and user-defined ops and kernels. These tables do not change.
 struct WorldTables {
@@ -71,7 +75,9 @@ struct WorldState : std::enable_shared_from_this<WorldState> {
 
   const std::shared_ptr<runtime::DataThreads> data_threads;  // of streams; they may outlive the world
   std::shared_ptr<const void> environment_profile;           // written when the session ends
-  runtime::Session session;              // declared after the tables to which it refers, so that it is destroyed first
+  runtime::Session session;  // declared after the tables to which it refers, so that it is destroyed first
+  GraphCache<SharedGraph> shared_graphs;
+  GraphCache<GradientGraph> gradient_graphs;
   ExpressionPlanCache expression_plans;  // destroyed before the session
   DeferredReads deferred_reads;
 

@@ -10,6 +10,7 @@
 #include "karez/api/namespace.h"
 #include "karez/api/trace/expression_plans.h"
 #include "karez/api/trace/joined_graph.h"
+#include "karez/api/trace/shared_gradients.h"
 
 namespace karez {
 namespace {
@@ -115,6 +116,22 @@ GradientTargets gradient_targets(const std::vector<Tensor>& outputs) {
   return out;
 }
 
+namespace {
+
+std::vector<Tensor> shared_gradients(const Expressions& expressions, const std::vector<Tensor>& outputs,
+                                     const std::vector<Tensor>& seeds, const GradientTargets& targets,
+                                     const BackwardOptions& options, const SourceLine& where) {
+  const NoGrad no_grad;
+  const NumberedRecord record(expressions, outputs, seeds, targets, options);
+  if (auto known = record.find(where)) return std::move(*known);
+  JoinedGraph joined(expressions, options, where);
+  std::vector<Tensor> out = joined.gradients(outputs, seeds, targets);
+  record.add(joined.written(), out);
+  return out;
+}
+
+}  // namespace
+
 std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
                              const GradientTargets& targets, const BackwardOptions& options, SourceLine where) {
   require(!tracing(), "backward: a compiled function takes gradients with grad");
@@ -139,12 +156,12 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
     for (const Tensor& target : targets.leaves)
       if (target.lazy->producer() != nullptr) first.push_back(target.lazy);
   run(first, where);
-  JoinedGraph joined(expressions, options, where);
-  std::optional<NoGrad> no_grad;
-  if (!options.create_graph) no_grad.emplace();
-  std::vector<Tensor> out = joined.gradients(outputs, seeds, targets);
-  no_grad.reset();
-  if (options.retain_graph || options.create_graph) return out;
+  if (options.retain_graph || options.create_graph) {
+    std::optional<NoGrad> no_grad;
+    if (!options.create_graph) no_grad.emplace();
+    return JoinedGraph(expressions, options, where).gradients(outputs, seeds, targets);
+  }
+  std::vector<Tensor> out = shared_gradients(expressions, outputs, seeds, targets, options, where);
   for (const auto& expression : expressions)
     for (const auto& weak_value : expression->values)
       if (const auto value = weak_value.lock(); value != nullptr && value->record().expression == expression)

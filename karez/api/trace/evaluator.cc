@@ -18,14 +18,14 @@ HostArray allocate(std::int64_t bytes) { return HostArray(TensorType{DType::b8, 
 Evaluate make_evaluator(std::shared_ptr<const KernelTable> kernels) {
   return [kernels = std::move(kernels)](const CallSpec& call, const std::vector<HostBytes>& inputs) {
     auto choice = kernels->find(call);
-    require(choice.has_value(), "no kernel can evaluate ", print(call), "; ", kernels->list(call.op));
-    require(inputs.size() == call.in.size(), print(call), ": expected ", call.in.size(), " operands, got ",
-            inputs.size());
+    if (!choice.has_value()) fail("no kernel can evaluate ", print(call), "; ", kernels->list(call.op));
+    if (inputs.size() != call.in.size())
+      fail(print(call), ": expected ", call.in.size(), " operands, got ", inputs.size());
     std::vector<HostArray> memory;
     std::vector<std::byte*> in, out;
     for (std::size_t i = 0; i < inputs.size(); ++i) {
-      require(static_cast<std::int64_t>(inputs[i].size()) >= call.in[i].bytes(), print(call), ": operand ", i, " has ",
-              inputs[i].size(), " bytes");
+      if (static_cast<std::int64_t>(inputs[i].size()) < call.in[i].bytes())
+        fail(print(call), ": operand ", i, " has ", inputs[i].size(), " bytes");
       memory.push_back(allocate(static_cast<std::int64_t>(inputs[i].size())));
       std::memcpy(memory.back().bytes(), inputs[i].data(), inputs[i].size());
       in.push_back(memory.back().bytes());

@@ -2,6 +2,7 @@
 #include "karez/api/trace/expression.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <optional>
 
@@ -10,6 +11,7 @@
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
 #include "karez/api/state/world_state.h"
+#include "karez/api/trace/shared_graph.h"
 #include "karez/base/attr_cast.h"
 #include "karez/data/stages/batch_rows.h"
 #include "karez/ops/all_ops.h"
@@ -23,7 +25,14 @@ const OpTable& builtin_ops() {
   return rows;
 }
 
+constexpr std::string_view operand_name = "operand";
+
 }  // namespace
+
+std::pmr::polymorphic_allocator<> expression_memory() {
+  static auto* memory = new std::pmr::synchronized_pool_resource;  // never destroyed, because threads may outlive main
+  return memory;
+}
 
 std::shared_ptr<const Expression> LazyValue::producer() const {
   std::lock_guard lock(mutex_);
@@ -37,7 +46,7 @@ void LazyValue::set_array(Array array) {
   std::shared_ptr<const Expression> old_producer;  // destroyed after the lock is released
   std::lock_guard lock(mutex_);
   array_ = std::move(array);
-  if (producer_ != nullptr) has_user_layout_ = producer_->trace.graph.value(id_).layout.has_value();
+  if (producer_ != nullptr) has_user_layout_ = producer_->graph().value(id_).layout.has_value();
   old_producer = std::move(producer_);
   producer_ = nullptr;
 }
@@ -208,30 +217,41 @@ void Expression::require_mesh(std::string_view what) {
 
 void Expression::place_with(const Parameter& parameter) {
   if (is_grad_enabled() && is_float(parameter.dtype())) requires_gradient = true;
-  reads.emplace_back(parameter, parameter.writes());
-  const std::string what = cat("parameter '", parameter.name(), "'");
+  if (const std::pair read(parameter, parameter.writes()); std::find(reads.begin(), reads.end(), read) == reads.end())
+    reads.push_back(read);
   const DeviceMesh* scope = Interactive::mesh();
   const std::shared_ptr<WorldState> state = has_world ? world.lock() : scope != nullptr ? scope->world : nullptr;
-  if (state == nullptr || has_parameter_mesh) return require_mesh(what);
+  if (state == nullptr || has_parameter_mesh)
+    return has_mesh ? void() : require_mesh(cat("parameter '", parameter.name(), "'"));
   std::optional<Mesh> stored_mesh;
   {
     WorldLock lock(*state);
     if (const auto variable = state->variables.find(parameter); variable != state->variables.by_key.end())
       stored_mesh = variable->second.mesh;
   }
-  if (!stored_mesh) return require_mesh(what);
+  if (!stored_mesh) return has_mesh ? void() : require_mesh(cat("parameter '", parameter.name(), "'"));
   join_world(state);
   has_mesh = has_parameter_mesh = true;
   trace.configure(state->tables.ops, *stored_mesh, state->counter);
 }
 
-ValueId Expression::input(const std::shared_ptr<LazyValue>& value) {
-  const ValueId id = build::input(trace.builder, cat("operand", operands.size()), value->type);
-  operands.push_back(value);
+const Graph& Expression::graph() const { return shared != nullptr ? shared->graph : trace.graph; }
+
+void Expression::share(std::shared_ptr<const SharedGraph> recorded) {
+  shared = std::move(recorded);
+  shared_line = trace.builder.where;
+  trace.graph.nodes.clear(), trace.graph.values.clear(), trace.graph.variables.clear();
+}
+
+ValueId Expression::add_inputs() {
+  if (trace.graph.nodes.empty()) trace.graph.nodes.reserve(4), trace.graph.values.reserve(4);
+  ValueId id;
+  for (; inputs_ < operands.size(); ++inputs_)
+    id = build::input(trace.builder, cat(operand_name, inputs_), operands[inputs_]->type);
   return id;
 }
 
-ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
+std::size_t Expression::bind(const std::shared_ptr<LazyValue>& value) {
   if (is_grad_enabled() && value->requires_gradient()) requires_gradient = true;
   if (const auto producer = value->producer()) {
     if (producer->has_mesh) place_on(world_of(*producer), producer->mesh());
@@ -247,30 +267,41 @@ ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
   const auto existing =
       std::find_if(operands.begin(), operands.end(),
                    [identity = value->identity()](const auto& other) { return other->identity() == identity; });
-  if (existing == operands.end()) return input(value);
+  if (existing != operands.end()) return static_cast<std::size_t>(existing - operands.begin());
+  operands.push_back(value);
+  return operands.size() - 1;
+}
+
+ValueId Expression::operand(const std::shared_ptr<LazyValue>& value) {
+  const std::size_t index = bind(value);
+  if (index >= inputs_) return add_inputs();
   for (const Node& node : trace.graph.nodes)
-    if (node.op->role == Role::source && node.attrs.text("name") == cat("operand", existing - operands.begin()))
-      return node.outputs[0];
+    if (node.op->role == Role::source && node.attrs.text("name") == cat(operand_name, index)) return node.outputs[0];
   fail("an operand without a node");
 }
 
 ValueId Expression::number(DType dtype, double value) {
+  bind_number(dtype, value);
+  return add_inputs();
+}
+
+void Expression::bind_number(DType dtype, double value) {
   HostArray scalar(TensorType{dtype, {}});
   with_type(dtype, [&]<class T>() { scalar.data<T>()[0] = attr_cast<T>(Attr(value)); });
-  return input(std::make_shared<LazyValue>(scalar.type(), scalar));
+  operands.push_back(make_lazy_value(scalar.type(), scalar));
 }
 
 void Expression::add_value(Tensor& tensor) {
-  tensor.lazy = std::make_shared<LazyValue>(tensor.type, tensor.id, shared_from_this());
+  tensor.lazy = make_lazy_value(tensor.type, tensor.id, shared_from_this());
   tensor.handle = std::make_shared<char>();
   tensor.lazy->handle = tensor.handle;
   values.push_back(tensor.lazy);
   if (!requires_gradient || !is_grad_enabled() || !is_float(tensor.type.dtype) || !passes_gradient(tensor.id)) return;
   tensor.lazy->set_record({shared_from_this(), tensor.id});
-  for (std::size_t v = saved_reads.size(); v < trace.graph.variables.size(); ++v)
-    saved_reads.emplace_back(trace.parameters()[v], is_float(trace.graph.variables[v].type.dtype)
+  for (std::size_t v = saved_reads.size(); v < graph().variables.size(); ++v)
+    saved_reads.emplace_back(trace.parameters()[v], is_float(graph().variables[v].type.dtype)
                                                         ? Tensor()
-                                                        : trace.tensor(trace.graph.variables[v].read));
+                                                        : trace.tensor(graph().variables[v].read));
 }
 
 std::shared_ptr<LazyValue> Expression::record_operand(std::size_t index) const {
@@ -286,20 +317,22 @@ std::shared_ptr<LazyValue> Expression::record_operand(std::size_t index) const {
 bool Expression::passes_gradient(ValueId value) const {
   if (hook != nullptr && !hook->operands.empty()) return true;
   std::vector<ValueId> pending = {value};
-  ById<ValueId, bool> visited(trace.graph.values.size());
+  ById<ValueId, bool> visited(graph().values.size());
   while (!pending.empty()) {
     const ValueId id = pending.back();
     pending.pop_back();
-    if (visited[id] || !is_float(trace.graph.type(id).dtype)) continue;
+    if (visited[id] || !is_float(graph().type(id).dtype)) continue;
     visited[id] = true;
-    const NodeId producer = trace.graph.value(id).producer;
+    const NodeId producer = graph().value(id).producer;
     if (!producer.valid()) continue;
-    const Node& node = trace.graph.node(producer);
+    const Node& node = graph().node(producer);
     if (node.op->role == Role::state) return true;
     if (node.op->role == Role::source && node.inputs.empty()) {
-      const std::string name = node.attrs.text("name");
-      for (std::size_t i = 0; i < operands.size(); ++i)
-        if (operands[i]->requires_gradient() && name == cat("operand", i)) return true;
+      const std::string& name = node.attrs.text("name");
+      std::size_t index = operands.size();
+      std::from_chars(name.data() + std::min(name.size(), operand_name.size()), name.data() + name.size(), index);
+      if (name.starts_with(operand_name) && index < operands.size() && operands[index]->requires_gradient())
+        return true;
       continue;
     }
     if (node.op->name == "stop_gradient") continue;

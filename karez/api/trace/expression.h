@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <memory_resource>
 #include <mutex>
 #include <string>
 #include <string_view>
@@ -18,6 +19,8 @@
 #include "karez/api/trace/trace.h"
 
 namespace karez {
+
+struct SharedGraph;
 
 // A value outside of any trace. The value drops its expression once it is computed.
 struct LazyValue {
@@ -89,7 +92,12 @@ Argument host_argument(const LazyValue& value);
 struct Expression : std::enable_shared_from_this<Expression> {
   Expression();
 
-  Trace trace;
+  Trace trace;  // its graph is empty if the expression shares one
+  std::shared_ptr<const SharedGraph> shared;
+  std::string shared_line;  // the user's line, which the nodes of a shared graph do not have
+  const graph::Graph& graph() const;
+  const std::string& line_of(const graph::Node& node) const { return shared != nullptr ? shared_line : node.where; }
+  void share(std::shared_ptr<const SharedGraph> recorded);  // replaces the graph
   LazyValues operands;
   std::vector<std::weak_ptr<LazyValue>> values;  // the values of existing tensors
   std::weak_ptr<WorldState> world;
@@ -117,9 +125,14 @@ struct Expression : std::enable_shared_from_this<Expression> {
 
   const Mesh& mesh() const { return trace.graph.meshes[0]; }
   ValueId operand(const std::shared_ptr<LazyValue>& value);
+  // Adds an operand, without a node, if it is new, and returns its index; `add_inputs` adds the nodes that are missing,
+  // and returns the last one's value.
+  std::size_t bind(const std::shared_ptr<LazyValue>& value);
+  ValueId add_inputs();
   // Adds a number as an operand, so that expressions with different numbers have the same structure.
   ValueId number(DType dtype, double value);
-  void add_value(Tensor& tensor);  // `tensor` is a value of this expression
+  void bind_number(DType dtype, double value);  // without a node
+  void add_value(Tensor& tensor);               // `tensor` is a value of this expression
   // If the expression has no mesh yet, uses that of the innermost Interactive scope; throws outside of all scopes.
   void require_mesh(std::string_view what);
   void place_on(const std::shared_ptr<WorldState>& world_state, const Mesh& mesh);
@@ -139,9 +152,16 @@ struct Expression : std::enable_shared_from_this<Expression> {
   mutable std::mutex mutex_;
   mutable std::vector<std::pair<ValueId, std::shared_ptr<LazyValue>>> saved_;
 
-  ValueId input(const std::shared_ptr<LazyValue>& value);
+  std::size_t inputs_ = 0;  // the number of operands that have nodes
   void join_world(const std::shared_ptr<WorldState>& world_state);
 };
+
+// The memory of expressions and lazy values, of which programs make thousands a second: the allocator of the process
+// merges and divides freed blocks of their size again and again.
+std::pmr::polymorphic_allocator<> expression_memory();
+template <class... Arguments> std::shared_ptr<LazyValue> make_lazy_value(Arguments&&... arguments) {
+  return std::allocate_shared<LazyValue>(expression_memory(), std::forward<Arguments>(arguments)...);
+}
 
 // Returns the world of an expression; throws if the world no longer exists or was never set.
 std::shared_ptr<WorldState> world_of(const Expression& expression);

@@ -42,7 +42,7 @@ class SplitAxes {
   // result is small, the user fixed its layout, or no operand is split.
   std::string result_axes(const ExpressionProgram::ValueSource& source) const {
     if (source.part < 0) return {};
-    const Value& value = program_.parts[static_cast<std::size_t>(source.part)].expression->trace.graph.value(source.id);
+    const Value& value = program_.parts[static_cast<std::size_t>(source.part)].expression->graph().value(source.id);
     if (value.layout || value.type.bytes() <= max_unsplit_bytes) return {};
     std::string names;
     const Axes axes = axes_of(source);
@@ -66,7 +66,7 @@ class SplitAxes {
   }
 
   Axes variable_axes(const Expression& expression, ValueId read) const {
-    const Graph& graph = expression.trace.graph;
+    const Graph& graph = expression.graph();
     for (std::size_t v = 0; v < graph.variables.size(); ++v) {
       if (graph.variables[v].read != read) continue;
       const auto world = world_of(expression);
@@ -79,7 +79,7 @@ class SplitAxes {
   }
 
   void add(const ExpressionProgram::Part& part) {
-    const Graph& graph = part.expression->trace.graph;
+    const Graph& graph = part.expression->graph();
     ById<ValueId, Axes> values(graph.values.size());
     std::size_t operand = 0;
     for (const Node& node : graph.nodes) {
@@ -101,7 +101,7 @@ class SplitAxes {
 
 // Writes the nodes of one expression and its updates into the open trace, and returns the new ids of its values.
 ById<ValueId, ValueId> write(Trace& t, const Expression& expression, std::span<const ValueId> operands) {
-  const Graph& graph = expression.trace.graph;
+  const Graph& graph = expression.graph();
   ById<ValueId, ValueId> new_ids =
       write_nodes(t, expression, operands, [&](const Parameter& parameter) { return t.read(parameter); });
   for (std::size_t v = 0; v < graph.variables.size(); ++v)
@@ -277,7 +277,7 @@ void run_all(const LazyValues& values, const std::shared_ptr<const Expression>& 
 }
 
 bool updates_variables(const Expression& expression) {
-  const auto& variables = expression.trace.graph.variables;
+  const auto& variables = expression.graph().variables;
   return std::any_of(variables.begin(), variables.end(),
                      [](const Variable& variable) { return variable.updated.valid(); });
 }
@@ -296,10 +296,10 @@ void run_now(const std::shared_ptr<Expression>& expression, const SourceLine& wh
 }
 
 Array Tensor::array(SourceLine where) const {
-  require(lazy != nullptr || !id.valid(), "a tensor ", type,
-          " of a program that is being traced has no bytes: return it from the function, and read ",
-          "the result of a call\n  at ", karez::print(where));
-  require(lazy != nullptr, "an uninitialised tensor cannot be read\n  at ", karez::print(where));
+  if (lazy == nullptr && id.valid())
+    fail("a tensor ", type, " of a program that is being traced has no bytes: return it from the function, and read ",
+         "the result of a call\n  at ", karez::print(where));
+  if (lazy == nullptr) fail("an uninitialised tensor cannot be read\n  at ", karez::print(where));
   if (Array value = lazy->array(); value.valid()) return value;
   run({lazy}, where);
   return lazy->array();
@@ -335,7 +335,7 @@ HostArray Tensor::read(SourceLine where) const {
 
 ExpressionScope::ExpressionScope() {
   if (Trace::open() != nullptr) return;
-  expression_ = std::make_shared<Expression>();
+  expression_ = std::allocate_shared<Expression>(expression_memory());
   scope_.emplace(expression_->trace);
 }
 ExpressionScope::~ExpressionScope() = default;

@@ -6,13 +6,14 @@
 
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
+#include "karez/api/trace/shared_graph.h"
 
 namespace karez {
 namespace {
 
-template <class T> void put(std::string& key, T number) {
-  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
+template <class T>
+requires std::is_scalar_v<T>
+void put(std::string& key, T number) { key.append(reinterpret_cast<const char*>(&number), sizeof(number)); }
 void put(std::string& key, const ExpressionProgram::ValueSource& source) {
   put(key, source.part);
   put(key, source.argument);
@@ -23,19 +24,44 @@ void put(std::string& key, const Mesh& mesh) {
   for (DeviceName device : mesh.devices) put(key, device.rank), put(key, device.device);
 }
 
+void put(std::string& key, std::span<const std::int64_t> numbers) {
+  put(key, numbers.size());
+  key.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
+}
+void put(std::string& key, std::string_view text) {
+  put(key, text.size());
+  key += text;
+}
+void put(std::string& key, const TensorType& type) {
+  put(key, type.dtype);
+  put(key, std::span(type.shape));
+}
+void put(std::string& key, const Attrs& attrs) {
+  put(key, attrs.items().size());
+  for (const auto& [name, attr] : attrs.items()) {
+    put(key, std::string_view(name));
+    put(key, attr.index());
+    if (const auto* text = std::get_if<std::string>(&attr)) put(key, std::string_view(*text));
+    else if (const auto* numbers = std::get_if<Ints>(&attr)) put(key, std::span(std::as_const(*numbers)));
+    else if (const auto* real = std::get_if<double>(&attr)) put(key, *real);
+    else if (const auto* integer = std::get_if<std::int64_t>(&attr)) put(key, *integer);
+    else put(key, std::get<bool>(attr));
+  }
+}
+
 void put(std::string& key, const Expression& expression, bool lines) {
-  const Graph& graph = expression.trace.graph;
-  for (const Node& node : graph.nodes) {
-    key += node.op->name;
-    if (node.op->role == Role::source) continue;  // the key of the program contains the operand
-    key += node.attrs.print();
-    key += node.path;
-    for (const Graph& region : node.regions) key += graph::print(region);
-    for (ValueId in : node.inputs) put(key, in.index);
-    if (lines || may_fail(graph, node)) key += node.where;
-    const auto& layout = graph.value(node.outputs[0]).layout;
-    if (layout) key += sbp::print(graph.type(node.outputs[0]), expression.mesh(), *layout);
-    key += ';';
+  const Graph& graph = expression.graph();
+  if (expression.shared != nullptr) {
+    key += expression.shared->key;
+    if (lines || expression.shared->may_fail) key += expression.shared_line;
+  } else {
+    key += key_of(graph);
+    for (const Node& node : graph.nodes)
+      if (lines || may_fail(graph, node)) key += node.where + ';';
+    for (ValueId id : graph.values.ids()) {
+      const auto& layout = graph.value(id).layout;
+      if (layout) put(key, id.index), key += sbp::print(graph.type(id), expression.mesh(), *layout);
+    }
   }
   for (std::size_t i = 0; i < graph.variables.size(); ++i) {
     put(key, expression.trace.parameters()[i].identity().lock().get());
@@ -102,11 +128,11 @@ ExpressionProgram::ValueSource ProgramBuilder::source_of(const std::shared_ptr<L
 
 ById<ValueId, ValueId> write_nodes(Trace& t, const Expression& expression, std::span<const ValueId> operands,
                                    const std::function<ValueId(const Parameter&)>& read) {
-  const Graph& graph = expression.trace.graph;
+  const Graph& graph = expression.graph();
   ById<ValueId, ValueId> new_ids(graph.values.size());
   std::size_t operand = 0;
   for (const Node& node : graph.nodes) {
-    ScopedValue where(t.builder.where, node.where), path(t.builder.path, node.path);
+    ScopedValue where(t.builder.where, expression.line_of(node)), path(t.builder.path, node.path);
     if (node.op->role == Role::source) {
       new_ids[node.outputs[0]] = operands[operand++];
     } else if (node.op->role == Role::state) {
@@ -131,11 +157,24 @@ void write_node(Trace& t, const Graph& graph, const Node& node, ById<ValueId, Va
   }
 }
 
+std::string key_of(const Graph& graph) {
+  std::string key;
+  for (const Node& node : graph.nodes) {
+    put(key, std::string_view(node.op->name));
+    if (node.op->role == Role::source) continue;  // the key of the program contains the operand
+    put(key, node.attrs);
+    put(key, std::string_view(node.path));
+    for (const Graph& region : node.regions) key += graph::print(region);
+    for (ValueId in : node.inputs) put(key, in.index);
+  }
+  return key;
+}
+
 std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines) {
   std::string key;
   put(key, mesh);
   for (const auto& value : program.arguments) {
-    key += tensor::print(value->type);
+    put(key, value->type);
     const Array array = value->array();
     if (!array.valid()) continue;
     key += sbp::print(value->type, array.mesh(), array.layout());

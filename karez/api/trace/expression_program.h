@@ -63,6 +63,9 @@ void write_node(Trace& t, const graph::Graph& graph, const graph::Node& node, ba
 // line.
 bool may_fail(const graph::Graph& graph, const graph::Node& node);
 
+// Returns the part of a key that describes the nodes of a graph, without lines, layouts and operands.
+std::string key_of(const graph::Graph& graph);
+
 // Returns a key that contains everything on which the plan depends; with `lines`, also the user's source lines.
 std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool lines);
 

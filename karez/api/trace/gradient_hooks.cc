@@ -39,8 +39,8 @@ void HookHandle::remove() const {
 
 HookHandle register_hook(const Tensor& tensor, TensorHook hook, SourceLine where) {
   const auto shared = std::make_shared<TensorHook>(std::move(hook));
-  require(ErrorKind::type, is_float(tensor.dtype()), "register_hook: only float tensors have gradients, got ",
-          tensor.type, " at ", print(where));
+  if (!is_float(tensor.dtype()))
+    fail(ErrorKind::type, "register_hook: only float tensors have gradients, got ", tensor.type, " at ", print(where));
   if (tensor.lazy != nullptr) {
     require(tensor.lazy->requires_gradient(), "register_hook: a tensor ", tensor.type,
             " requires no gradient; make it with requires_grad=True, or compute it from a parameter or such a tensor");
@@ -111,18 +111,18 @@ std::vector<Tensor> custom_function(const std::vector<Term>& inputs, const Custo
   const std::vector<Tensor> copies = adjacent_copies(inputs);
   for (const Tensor& copy : copies)
     if (is_float(copy.dtype())) hook.operands.push_back(copy);
-  require(ErrorKind::type, hook.operands.size() == copies.size() && !copies.empty(),
-          "custom_function: expected one float tensor or more as inputs, got ", copies.size(), " tensors, of which ",
-          hook.operands.size(), " are float tensors, at ", print(where));
+  if (hook.operands.size() != copies.size() || copies.empty())
+    fail(ErrorKind::type, "custom_function: expected one float tensor or more as inputs, got ", copies.size(),
+         " tensors, of which ", hook.operands.size(), " are float tensors, at ", print(where));
   std::vector<Term> outputs;
   {
     const NoGrad no_grad;
     for (const Tensor& output : forward(copies)) outputs.emplace_back(output, where);
   }
   for (const Term& output : outputs)
-    require(ErrorKind::type, is_float(std::get<Tensor>(output.value).dtype()),
-            "custom_function: its results must be float tensors, got ", std::get<Tensor>(output.value).type, " at ",
-            print(where));
+    if (!is_float(std::get<Tensor>(output.value).dtype()))
+      fail(ErrorKind::type, "custom_function: its results must be float tensors, got ",
+           std::get<Tensor>(output.value).type, " at ", print(where));
   return hooked_copies(outputs, std::move(hook));
 }
 

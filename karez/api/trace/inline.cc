@@ -53,8 +53,9 @@ Tensors Function::inlined(std::vector<Term> operands) const {
   require(&trace.builder.ops() == &s.mesh.world->tables.ops, name,
           ", belongs to another world than the program that is being traced");
   const Mesh mesh = own_mesh(s.mesh, s.options);
-  require(trace.mesh() == mesh, name, ", is compiled for ", sbp::print(mesh),
-          ", but the program that is being traced is for ", sbp::print(trace.mesh()));
+  if (trace.mesh() != mesh)
+    fail(name, ", is compiled for ", sbp::print(mesh), ", but the program that is being traced is for ",
+         sbp::print(trace.mesh()));
   trace.remat.insert(trace.remat.end(), s.options.remat.begin(), s.options.remat.end());
   TraceLock lock(s.mesh.world->traces, s.plans->trace_owner);
   std::vector<Tensor> inputs;

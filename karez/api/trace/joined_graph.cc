@@ -31,7 +31,7 @@ Tensor tensor_of(const std::shared_ptr<LazyValue>& value) {
 std::shared_ptr<LazyValue> recorded_value(const Expression& expression, ValueId id) {
   for (const auto& weak_value : expression.values)
     if (auto value = weak_value.lock(); value != nullptr && value->record().id == id) return value;
-  auto out = std::make_shared<LazyValue>(expression.trace.graph.type(id), id, expression.shared_from_this());
+  auto out = std::make_shared<LazyValue>(expression.graph().type(id), id, expression.shared_from_this());
   out->set_record({expression.shared_from_this(), id});
   return out;
 }
@@ -166,7 +166,9 @@ std::vector<Tensor> JoinedGraph::write_into(Trace& t, std::span<const ValueId> r
     for (const ValueId id : node.outputs)
       if (needed[id]) written.push_back(id);
   }
+  last_ = {expression.shared_from_this(), {}};
   for (const auto& [value, id] : pending) {
+    last_.moved.emplace_back(value, new_ids[id]);
     value->move_to(expression.shared_from_this(), new_ids[id]);
     expression.values.push_back(value);
     if (for_hook) existing_[id] = value;
@@ -234,7 +236,7 @@ void JoinedGraph::add_hooks(const Expression& expression, const ById<ValueId, Va
   const std::shared_ptr<const ModuleHook> hook = expression.hook;
   ops::GradientHook out;
   std::vector<std::shared_ptr<LazyValue>> copies;
-  for (const Node& node : expression.trace.graph.nodes) {
+  for (const Node& node : expression.graph().nodes) {
     if (node.op->role == Role::source || node.op->role == Role::state) continue;
     copies.push_back(recorded_value(expression, node.outputs[0]));
     out.outputs.push_back(new_ids[node.outputs[0]]);
@@ -343,13 +345,15 @@ ById<ValueId, bool> JoinedGraph::needed_from(std::span<const ValueId> roots) con
 }
 
 void JoinedGraph::require_unchanged(const ById<ValueId, bool>& needed) const {
-  for (const auto& [id, parameter] : parameters_) {
-    if (!needed[id]) continue;
-    for (const auto& expression : expressions_)
-      for (const auto& [read_parameter, writes] : expression->reads)
-        require(read_parameter != parameter || writes == parameter.writes(), "backward: parameter '", parameter.name(),
-                "' was written after the computation that is recorded read it; call backward ", "before the write");
-  }
+  for (const auto& [id, parameter] : parameters_)
+    if (needed[id]) karez::require_unchanged(parameter, expressions_);
+}
+
+void require_unchanged(const Parameter& parameter, const Expressions& expressions) {
+  for (const auto& expression : expressions)
+    for (const auto& [read_parameter, writes] : expression->reads)
+      require(read_parameter != parameter || writes == parameter.writes(), "backward: parameter '", parameter.name(),
+              "' was written after the computation that is recorded read it; call backward before the write");
 }
 
 }  // namespace karez

@@ -14,6 +14,9 @@ namespace karez {
 
 using Expressions = std::vector<std::shared_ptr<const Expression>>;
 
+// Throws if the parameter was written after one of the expressions read it.
+void require_unchanged(const Parameter& parameter, const Expressions& expressions);
+
 // The joined expressions with their gradients. Nothing runs: the graph only shows which values the gradients need.
 //
 // The graph is on the mesh of the first expression that has one. Values on other meshes are operands.
@@ -27,9 +30,15 @@ class JoinedGraph {
   // expressions that recorded them: gradients of the gradients then call the hooks too.
   JoinedGraph(const Expressions& expressions, const BackwardOptions& options, SourceLine where);
 
+  // The expression of the gradients, and the values of the record that it computes too.
+  struct Written {
+    std::shared_ptr<const Expression> expression;
+    std::vector<std::pair<std::shared_ptr<LazyValue>, ValueId>> moved;
+  };
   // Returns the gradients of the sum of outputs[i] * seeds[i].
   std::vector<Tensor> gradients(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
                                 const GradientTargets& targets);
+  const Written& written() const { return last_; }  // by `gradients`
 
  private:
   void add(const Expression& expression);
@@ -64,6 +73,7 @@ class JoinedGraph {
   std::vector<std::pair<std::shared_ptr<LazyValue>, ValueId>> values_;  // of the record
   std::map<ValueId, std::pair<const Expression*, ValueId>> recorded_;   // where the values of the record come from
   std::map<ValueId, std::shared_ptr<LazyValue>> existing_;
+  Written last_;
   std::vector<Tensor> written_;  // for hooks; as long as they are here, they are results of their expressions
   std::map<ValueId, Parameter> parameters_;
   std::vector<ops::GradientHook> hooks_;

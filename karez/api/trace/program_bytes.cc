@@ -47,7 +47,7 @@ class ConstantValues {
   }
 
   void add(const ExpressionProgram::Part& part) {
-    const Graph& graph = part.expression->trace.graph;
+    const Graph& graph = part.expression->graph();
     ById<ValueId, int> constants(graph.values.size(), none);
     std::size_t operand = 0;
     for (const Node& node : graph.nodes) {
@@ -90,7 +90,7 @@ std::int64_t devices_of_rank(const Mesh& mesh) {
 std::int64_t kept_bytes(const ExpressionProgram& program, const Mesh& mesh, std::string_view key) {
   std::int64_t nodes = 0;
   for (const ExpressionProgram::Part& part : program.parts)
-    nodes += static_cast<std::int64_t>(part.expression->trace.graph.nodes.size());
+    nodes += static_cast<std::int64_t>(part.expression->graph().nodes.size());
   const std::int64_t devices = devices_of_rank(mesh);
   return bytes_per_program + devices * (nodes * bytes_per_node + ConstantValues(program).bytes()) +
          static_cast<std::int64_t>(key.size());

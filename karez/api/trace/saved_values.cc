@@ -70,7 +70,7 @@ class RecordedGraph {
       const ValueId id(v);
       if (new_ids[id].valid()) sources_.emplace(new_ids[id], ValueSource{.part = number, .id = id});
     }
-    for (const Node& node : part.expression->trace.graph.nodes)
+    for (const Node& node : part.expression->graph().nodes)
       for (const ValueId id : node.outputs) ids_.emplace(std::pair(number, id), new_ids[id]);
     if (part.expression->hook != nullptr) add_custom_function(*part.expression, new_ids);
   }
@@ -90,7 +90,7 @@ class RecordedGraph {
       types.push_back(operand.type);
     }
     if (hook.operands.empty()) return;  // the hook of a module
-    for (const Node& node : expression.trace.graph.nodes)
+    for (const Node& node : expression.graph().nodes)
       if (node.op->role != Role::source && node.op->role != Role::state)
         hook.outputs.push_back(new_ids[node.outputs[0]]);
     hook.replace_outputs = [this, types](std::span<const ValueId>) {
@@ -109,7 +109,7 @@ class RecordedGraph {
   ValueId value_of(const ValueSource& source) {
     if (source.part >= 0) {
       const auto [at, is_new] = ids_.emplace(std::pair(source.part, source.id), ValueId());
-      const auto& graph = program_.parts[static_cast<std::size_t>(source.part)].expression->trace.graph;
+      const auto& graph = program_.parts[static_cast<std::size_t>(source.part)].expression->graph();
       if (is_new) at->second = placeholder(graph.type(source.id));
       return at->second;
     }
@@ -210,7 +210,7 @@ SavedValue saved_value(const ExpressionProgram& program, const ValueSource& sour
     if (auto value = weak_value.lock(); value != nullptr && value->producer() == expression && value->id() == source.id)
       return {std::move(value), nullptr, {}};
   // The new value does not belong to the expression, so a failure of the program leaves no trace.
-  auto value = std::make_shared<LazyValue>(expression->trace.graph.type(source.id), source.id, expression);
+  auto value = std::make_shared<LazyValue>(expression->graph().type(source.id), source.id, expression);
   for (const Expression::Copy& copy : expression->copies)
     if (copy.id == source.id) return {std::move(value), copy.record.lock(), copy.record_id};
   return {std::move(value), expression, source.id};

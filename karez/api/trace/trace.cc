@@ -34,7 +34,7 @@ Trace::Trace(const OpTable& ops, TraceOptions options)
       options_(std::move(options)),
       number_(next_trace_number()) {
   graph.name = options_.name;
-  graph.meshes = {options_.mesh};
+  graph.meshes[0] = options_.mesh;
 }
 
 Trace::Scope::Scope(Trace* trace) : enclosing_(std::exchange(current_trace, trace)) {}
@@ -56,7 +56,7 @@ void Trace::configure(const OpTable& ops, const Mesh& mesh, const Parameter& cou
 }
 
 Tensor Trace::tensor(ValueId id) const {
-  Tensor out(id, number_, graph.type(id));
+  Tensor out(id, number_, expression != nullptr ? expression->graph().type(id) : graph.type(id));
   if (expression != nullptr && enclosing_.empty()) expression->add_value(out);
   return out;
 }
@@ -218,9 +218,10 @@ void Trace::store(const Parameter& parameter, const Layout& layout) {
   Variable& variable = graph.variables[index_of(parameter)];
   if (variable.mesh == 0) variable.mesh = graph.value(variable.read).mesh = resolve_mesh(variable.read);
   const Mesh& mesh = graph.meshes[static_cast<std::size_t>(variable.mesh)];
-  require(!variable.stored || *variable.stored == layout, "parameter '", parameter.name(), "' is requested as ",
-          sbp::print(variable.type, mesh, layout), ", but an earlier with_layout or rule stores it as ",
-          variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string());
+  if (variable.stored && *variable.stored != layout)
+    fail("parameter '", parameter.name(), "' is requested as ", sbp::print(variable.type, mesh, layout),
+         ", but an earlier with_layout or rule stores it as ",
+         variable.stored ? sbp::print(variable.type, mesh, *variable.stored) : std::string());
   variable.stored = layout;
 }
 
@@ -313,10 +314,11 @@ std::int64_t Trace::site() {
 
 void Trace::require_matched(std::size_t first) const {
   for (std::size_t i = first; i < options_.placements.size(); ++i)
-    require(ErrorKind::name, options_.placements[i].matched, "placements: '", options_.placements[i].module,
-            "' matches no module and no parameter of this function; ",
-            suggest_names(options_.placements[i].module, parameters_,
-                          [this](const Parameter& parameter) { return path_of(parameter); }));
+    if (!options_.placements[i].matched)
+      fail(ErrorKind::name, "placements: '", options_.placements[i].module,
+           "' matches no module and no parameter of this function; ",
+           suggest_names(options_.placements[i].module, parameters_,
+                         [this](const Parameter& parameter) { return path_of(parameter); }));
 }
 
 void Trace::finish(const std::vector<Tensor>& outputs) {

@@ -45,7 +45,7 @@ struct TracePlacement {
 
 struct TraceOptions {
   std::string name = "main";
-  Mesh mesh = Mesh::of({});
+  Mesh mesh = Mesh::of_one_device();
   std::vector<TracePlacement> placements = {};
   // Returns the mesh of a variable that an earlier function has stored, otherwise nullopt.
   std::function<std::optional<Mesh>(const Parameter&)> stored = {};
@@ -183,6 +183,7 @@ class Trace {
   void finish(const std::vector<Tensor>& outputs);
 
   const std::vector<Parameter>& parameters() const { return parameters_; }  // in the order of Graph::variables
+  void set_parameters(std::vector<Parameter> parameters) { parameters_ = std::move(parameters); }  // of a shared graph
   const std::vector<HostScalar>& host_scalars() const { return host_scalars_; }
 
  private:

@@ -32,7 +32,7 @@ bool may_defer(Expression& expression) {
   const auto world = world_of(expression);
   // With several ranks all of them must run the same programs, but each rank decides itself which tensors still exist.
   if (!world->ranks.alone()) return false;
-  const Graph& graph = expression.trace.graph;
+  const Graph& graph = expression.graph();
   // An index out of range is reported immediately.
   if (std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return may_fail(graph, node); }))
     return false;
