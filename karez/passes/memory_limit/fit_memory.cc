@@ -26,6 +26,7 @@
 #include "karez/passes/scheduling/launch_simulation.h"
 #include "karez/passes/scheduling/slots.h"
 #include "karez/passes/sharding/box.h"
+#include "karez/passes/sharding/layout_assignment.h"
 #include "karez/passes/sharding/layout_copy.h"
 
 namespace karez::passes {
@@ -57,12 +58,9 @@ double seconds_of_all(const Graph& boxed, const CostTable& costs) {
 
 // The seconds of accesses to memory and of calls that fusion saves; `seconds_of_all` includes them.
 double saved_seconds(const ShardedGraph& sharded, const CostTable& costs, const FusedValues& fused) {
-  const auto total = [&](const FusedValues& values) {
-    const CostBreakdown prices = cost_breakdown(sharded.graph, sharded.operand_layouts, costs, values);
-    return std::accumulate(prices.calls.begin(), prices.calls.end(), 0.0) +
-           std::accumulate(prices.moves.begin(), prices.moves.end(), 0.0);
-  };
-  return total({}) - total(fused);
+  const Graph& graph = sharded.graph;
+  return total(cost_breakdown(graph, sharded.operand_layouts, costs)) -
+         total(cost_breakdown(graph, sharded.operand_layouts, costs, fused));
 }
 
 // A variant with its slots. It is planned only when it is tried.

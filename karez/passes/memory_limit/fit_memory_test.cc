@@ -255,6 +255,7 @@ std::vector<PlannedVariant> all_variants(const Compilation& unlimited) {
     kinds.emplace_back(remat, true);
   std::vector<PlannedVariant> variants;
   for (const auto& [remat, late] : kinds) {
+    const FusedValues fused = fused_values(before_shard(remat), testing::catalog(), options);
     for (const ShardedGraph& candidate : candidates) {
       const auto copied = copy_layouts(before_shard(remat), candidate);
       Compilation c = testing::compilation(box(copied->graph, table(), copied->operand_layouts, options.costs));
@@ -262,7 +263,8 @@ std::vector<PlannedVariant> all_variants(const Compilation& unlimited) {
       if (late) c.graph = gather_late(c.graph);
       else run_passes(c, {"bucket"});
       const Graph boxed = late ? c.graph : box(copied->graph, table(), copied->operand_layouts, options.costs);
-      double seconds = 0;
+      double seconds = total(cost_breakdown(copied->graph, copied->operand_layouts, options.costs, fused)) -
+                       total(cost_breakdown(copied->graph, copied->operand_layouts, options.costs));
       for (NodeId n : boxed.nodes.ids()) {
         const Node& node = boxed.node(n);
         const bool is_transfer = crosses_devices(node);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 #include <optional>
 #include <set>
 
@@ -117,9 +116,7 @@ std::optional<ShardedGraph> stored_as_read(const Graph& graph, const CostTable& 
     any_changed = true;
   }
   if (!any_changed) return std::nullopt;
-  const CostBreakdown prices = cost_breakdown(sharded.graph, sharded.operand_layouts, costs, sharded.fused);
-  sharded.cost = std::accumulate(prices.calls.begin(), prices.calls.end(), 0.0) +
-                 std::accumulate(prices.moves.begin(), prices.moves.end(), 0.0);
+  sharded.cost = total(cost_breakdown(sharded.graph, sharded.operand_layouts, costs, sharded.fused));
   return sharded;
 }
 

@@ -2,6 +2,7 @@
 #include "karez/passes/sharding/layout_assignment.h"
 
 #include <cmath>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -92,6 +93,11 @@ CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& operand
     out.calls[sharded.value(v).producer] += seconds.accesses;
   }
   return out;
+}
+
+double total(const CostBreakdown& prices) {
+  return std::accumulate(prices.calls.begin(), prices.calls.end(), 0.0) +
+         std::accumulate(prices.moves.begin(), prices.moves.end(), 0.0);
 }
 
 }  // namespace karez::passes

@@ -36,5 +36,6 @@ struct CostBreakdown {
 };
 CostBreakdown cost_breakdown(const Graph& sharded, const OperandLayouts& operand_layouts, const CostTable& costs,
                              const FusedValues& fused = {});
+double total(const CostBreakdown& prices);
 
 }  // namespace karez::passes
