@@ -167,6 +167,20 @@ def test_a_write_of_a_parameter_between_forward_and_backward_is_an_error_again_a
             loss.backward()
 
 
+def test_a_write_after_the_loss_is_read_is_an_error_although_the_graph_is_known():
+    first, second = kz.nn.Linear(2, 2), kz.nn.Linear(2, 2)
+    for writes in (False, True, False, True):
+        loss = (second(first(kz.ones((1, 2)))) ** 2).sum()
+        loss.item()
+        if not writes:
+            loss.backward()
+            continue
+        with kz.no_grad():
+            second.weight.copy_(kz.ones((2, 2)))
+        with pytest.raises(kz.Error, match="was written after"):
+            loss.backward()
+
+
 def test_hooks_run_each_time():
     calls = []
     for i in range(3):
