@@ -221,15 +221,17 @@ void Expression::place_with(const Parameter& parameter) {
     reads.push_back(read);
   const DeviceMesh* scope = Interactive::mesh();
   const std::shared_ptr<WorldState> state = has_world ? world.lock() : scope != nullptr ? scope->world : nullptr;
-  if (state == nullptr || has_parameter_mesh)
-    return has_mesh ? void() : require_mesh(cat("parameter '", parameter.name(), "'"));
+  const auto require_any_mesh = [&] {
+    if (!has_mesh) require_mesh(cat("parameter '", parameter.name(), "'"));
+  };
+  if (state == nullptr || has_parameter_mesh) return require_any_mesh();
   std::optional<Mesh> stored_mesh;
   {
     WorldLock lock(*state);
     if (const auto variable = state->variables.find(parameter); variable != state->variables.by_key.end())
       stored_mesh = variable->second.mesh;
   }
-  if (!stored_mesh) return has_mesh ? void() : require_mesh(cat("parameter '", parameter.name(), "'"));
+  if (!stored_mesh) return require_any_mesh();
   join_world(state);
   has_mesh = has_parameter_mesh = true;
   trace.configure(state->tables.ops, *stored_mesh, state->counter);

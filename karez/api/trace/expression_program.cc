@@ -6,14 +6,14 @@
 
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
+#include "karez/api/trace/key_bytes.h"
 #include "karez/api/trace/shared_graph.h"
 
 namespace karez {
 namespace {
 
-template <class T>
-requires std::is_scalar_v<T>
-void put(std::string& key, T number) { key.append(reinterpret_cast<const char*>(&number), sizeof(number)); }
+using key::put;
+
 void put(std::string& key, const ExpressionProgram::ValueSource& source) {
   put(key, source.part);
   put(key, source.argument);
@@ -24,25 +24,13 @@ void put(std::string& key, const Mesh& mesh) {
   for (DeviceName device : mesh.devices) put(key, device.rank), put(key, device.device);
 }
 
-void put(std::string& key, std::span<const std::int64_t> numbers) {
-  put(key, numbers.size());
-  key.append(reinterpret_cast<const char*>(numbers.data()), numbers.size_bytes());
-}
-void put(std::string& key, std::string_view text) {
-  put(key, text.size());
-  key += text;
-}
-void put(std::string& key, const TensorType& type) {
-  put(key, type.dtype);
-  put(key, std::span(type.shape));
-}
 void put(std::string& key, const Attrs& attrs) {
   put(key, attrs.items().size());
   for (const auto& [name, attr] : attrs.items()) {
     put(key, std::string_view(name));
     put(key, attr.index());
     if (const auto* text = std::get_if<std::string>(&attr)) put(key, std::string_view(*text));
-    else if (const auto* numbers = std::get_if<Ints>(&attr)) put(key, std::span(std::as_const(*numbers)));
+    else if (const auto* numbers = std::get_if<Ints>(&attr)) put(key, std::span<const std::int64_t>(*numbers));
     else if (const auto* real = std::get_if<double>(&attr)) put(key, *real);
     else if (const auto* integer = std::get_if<std::int64_t>(&attr)) put(key, *integer);
     else put(key, std::get<bool>(attr));
@@ -174,7 +162,7 @@ std::string key_of(const ExpressionProgram& program, const Mesh& mesh, bool line
   std::string key;
   put(key, mesh);
   for (const auto& value : program.arguments) {
-    put(key, value->type);
+    put(key, value->type.dtype, value->type.shape);
     const Array array = value->array();
     if (!array.valid()) continue;
     key += sbp::print(value->type, array.mesh(), array.layout());

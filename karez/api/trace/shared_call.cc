@@ -45,14 +45,6 @@ std::optional<std::vector<DType>> number_types(const Expression& expression, std
   return out;
 }
 
-void put(std::string& call, std::size_t number) { call.append(reinterpret_cast<const char*>(&number), sizeof(number)); }
-
-void put(std::string& call, DType dtype, const Shape& shape) {
-  call += static_cast<char>(dtype);
-  put(call, shape.size());
-  call.append(reinterpret_cast<const char*>(shape.data()), shape.size() * sizeof(shape[0]));
-}
-
 // Makes the operands of the call those of the expression, without nodes, and appends their types to `call`.
 void bind(Expression& expression, std::span<const Term* const> operands, std::vector<Parameter>& parameters,
           std::string& call) {
@@ -64,8 +56,8 @@ void bind(Expression& expression, std::span<const Term* const> operands, std::ve
     call += static_cast<char>(term->as_number);
     if (const auto* tensor = std::get_if<Tensor>(&term->value)) {
       call += 't';
-      put(call, expression.bind(tensor->lazy));
-      put(call, tensor->type.dtype, tensor->type.shape);
+      key::put(call, expression.bind(tensor->lazy));
+      key::put(call, tensor->type.dtype, tensor->type.shape);
       continue;
     }
     if (term->is_number()) {
@@ -75,8 +67,8 @@ void bind(Expression& expression, std::span<const Term* const> operands, std::ve
     const auto& parameter = std::get<Parameter>(term->value);
     const auto known = std::find(parameters.begin(), parameters.end(), parameter);
     call += 'p';
-    put(call, static_cast<std::size_t>(known - parameters.begin()));
-    put(call, parameter.dtype(), parameter.shape());
+    key::put(call, static_cast<std::size_t>(known - parameters.begin()));
+    key::put(call, parameter.dtype(), parameter.shape());
     if (known == parameters.end()) parameters.push_back(parameter);
     expression.place_with(parameter);
   }
@@ -102,8 +94,7 @@ Tensor write_or_share(Trace& t, const CallKey& key, std::span<const Term* const>
     return body(t);
   Expression& expression = *t.expression;
   std::string call = key.bytes();
-  put(call, t.builder.path.size());
-  call += t.builder.path;
+  key::put(call, std::string_view(t.builder.path));
   std::vector<Parameter> parameters;
   bind(expression, operands, parameters, call);
   const auto world = expression.has_world ? world_of(expression) : nullptr;

@@ -12,6 +12,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "karez/api/trace/key_bytes.h"
 #include "karez/api/trace/shared_graph.h"
 #include "karez/api/trace/trace.h"
 
@@ -29,17 +30,11 @@ class CallKey {
  private:
   template <class T>
   requires std::is_scalar_v<T>
-  void put(T value) { bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value)); }
-  void put(std::string_view text) {
-    put(text.size());
-    bytes_ += text;
-  }
-  void put(const std::string& text) { put(std::string_view(text)); }
+  void put(T value) { key::put(bytes_, value); }
   void put(const char* text) { put(std::string_view(text)); }
-  void put(const std::vector<std::int64_t>& numbers) {
-    put(numbers.size());
-    bytes_.append(reinterpret_cast<const char*>(numbers.data()), numbers.size() * sizeof(std::int64_t));
-  }
+  void put(std::string_view text) { key::put(bytes_, text); }
+  void put(const std::string& text) { put(std::string_view(text)); }
+  void put(const std::vector<std::int64_t>& numbers) { key::put(bytes_, std::span<const std::int64_t>(numbers)); }
   void put(const base::Attrs& attrs) { put(attrs.empty() ? std::string() : attrs.print()); }
   template <class T> void put(const std::optional<T>& value) {
     put(value.has_value());

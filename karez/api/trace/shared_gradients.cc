@@ -10,10 +10,6 @@
 namespace karez {
 namespace {
 
-void put_number(std::string& key, std::size_t number) {
-  key.append(reinterpret_cast<const char*>(&number), sizeof(number));
-}
-
 bool exists(const LazyValue& value) { return value.host.valid() || value.array().valid(); }
 
 // Functions of hooks run in between, saved states belong to one record, and nodes with layouts have them on one mesh.
@@ -66,8 +62,7 @@ void NumberedRecord::add(const Expression& expression) {
   key_ += ';';
   for (const auto& operand : expression.operands) put(operand);
   for (const Parameter& parameter : expression.trace.parameters()) put(parameter);
-  for (const Variable& variable : expression.graph().variables)
-    put_number(key_, static_cast<std::size_t>(variable.read.index));
+  for (const Variable& variable : expression.graph().variables) key::put(key_, variable.read.index);
   for (const auto& weak_value : expression.values) {
     const auto value = weak_value.lock();
     if (value == nullptr || value->record().expression.get() != &expression) continue;
@@ -75,24 +70,22 @@ void NumberedRecord::add(const Expression& expression) {
     if (world_ == nullptr) return;
   }
   for (const auto& [id, value] : expression.saved_values()) {
-    put_number(key_, static_cast<std::size_t>(id.index));
+    key::put(key_, id.index);
     put(value);
   }
 }
 
 void NumberedRecord::put(const std::shared_ptr<LazyValue>& value) {
   const auto [number, is_new] = numbers_.emplace(value.get(), values_.size());
-  put_number(key_, number->second);
+  key::put(key_, number->second);
   if (!is_new) return;
   values_.push_back(value);
-  put_number(key_, identities_.emplace(value->identity(), identities_.size()).first->second);
-  key_ += static_cast<char>(value->type.dtype);
-  put_number(key_, value->type.shape.size());
-  for (std::int64_t size : value->type.shape) put_number(key_, static_cast<std::size_t>(size));
+  key::put(key_, identities_.emplace(value->identity(), identities_.size()).first->second);
+  key::put(key_, value->type.dtype, value->type.shape);
   const auto record = value->record();
   const auto part = parts_.find(record.expression.get());
-  put_number(key_, part == parts_.end() ? parts_.size() : part->second);
-  put_number(key_, part == parts_.end() ? 0 : static_cast<std::size_t>(record.id.index));
+  key::put(key_, part == parts_.end() ? parts_.size() : part->second);
+  key::put(key_, part == parts_.end() ? 0 : static_cast<std::size_t>(record.id.index));
   key_ += static_cast<char>((exists(*value) ? 1 : 0) | (value->handle.expired() ? 2 : 0) |
                             (value->producer() == nullptr ? 4 : 0));
   if (!value->gradient_hooks().empty()) world_ = nullptr;
@@ -100,12 +93,10 @@ void NumberedRecord::put(const std::shared_ptr<LazyValue>& value) {
 
 void NumberedRecord::put(const Parameter& parameter) {
   const auto known = std::find(parameters_.begin(), parameters_.end(), parameter);
-  put_number(key_, static_cast<std::size_t>(known - parameters_.begin()));
+  key::put(key_, static_cast<std::size_t>(known - parameters_.begin()));
   if (known != parameters_.end()) return;
   parameters_.push_back(parameter);
-  key_ += static_cast<char>(parameter.dtype());
-  put_number(key_, parameter.shape().size());
-  for (std::int64_t size : parameter.shape()) put_number(key_, static_cast<std::size_t>(size));
+  key::put(key_, parameter.dtype(), parameter.shape());
 }
 
 std::optional<std::vector<Tensor>> NumberedRecord::find(const SourceLine& where) const {
