@@ -85,6 +85,7 @@ class ArraySource : public Source {
  public:
   explicit ArraySource(HostArray array) : array_(std::move(array)), type_(array_.type()) {}
   TensorType type() const override { return type_; }
+  bool may_block() const override { return false; }
   void read(std::int64_t, std::span<const std::int64_t> begin, const TensorRef& out) const override {
     check_slice(type_, begin, *out.view);
     read_slice(array_.bytes(), array_.view(), begin, out);
@@ -109,6 +110,7 @@ class CopySource : public Source {
   }
   std::int64_t bytes() const { return memory_.bytes(); }
   TensorType type() const override { return type_; }
+  bool may_block() const override { return false; }
   void read(std::int64_t, std::span<const std::int64_t> begin, const TensorRef& out) const override {
     check_slice(type_, begin, *out.view);
     read_slice(memory_.data(), view_, begin, out);

@@ -20,6 +20,8 @@ class Source {
   // Writes the slice of batch `position` that begins at `begin` (one entry per dimension) and has `out`'s shape.
   // Several worker threads may call it at the same time. Must not allocate memory. Throws Error if the data is invalid.
   virtual void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const = 0;
+  // Whether `read` may wait for other threads.
+  virtual bool may_block() const { return true; }
   // Returns the address of this slice if the source keeps it in memory with the strides of `view`, unchanged for the
   // lifetime of the source; readers then use it without a copy. Returns null if the slice must be read.
   virtual const std::byte* find(std::int64_t position, std::span<const std::int64_t> begin, const View& view) const {

@@ -44,12 +44,14 @@ namespace karez::runtime {
 class EventRecorder;
 class LaunchTable;
 class VariableStore;
+class Worker;
 class WorkerPool;
 struct Exchange;
 struct FinishedLaunches;
 struct InvalidatedOp;
 struct LaunchAbort;
 struct LoadedPlan;
+struct Mail;
 struct Recording;
 struct RecorderOptions;
 
@@ -206,9 +208,20 @@ class Session final : WorkerOwner {
   bool is_over(const LaunchRecord& record) const;
   std::shared_ptr<LoadedPlan> find(int plan) const;
   void free_unloaded();
-  FinishedLaunches drop_finished();                  // call with the lock held, and destroy the result after unlocking
-  void queue(std::shared_ptr<LaunchRecord> record);  // call with the lock held
+  FinishedLaunches drop_finished();  // call with the lock held, and destroy the result after unlocking
   void queue_variable_lock(std::shared_ptr<LaunchRecord> record);
+  void release_variable_lock(LaunchRecord& record);
+  // Call these with the lock held. `queue` gives the record a ticket and sends it to worker 0. `serving` is worker 0 if
+  // this thread does its work, otherwise null.
+  void queue(std::shared_ptr<LaunchRecord> record, const Worker* serving);
+  void post(Mail& mail, const Worker* serving);
+  // These let the calling thread do the work of worker 0 (session_caller.cc). Call `take_over` and `note_wait` with the
+  // lock held, the others without it.
+  Worker* take_over();
+  Worker* take_over(const LaunchRecord& record);
+  void run_launch(Worker& worker, LaunchRecord& record);
+  void open_mail(Worker& worker);
+  void note_wait(const LaunchRecord& record);
   void count(const LoadedPlan& loaded, Counters& counters) const;
   void wait(const LaunchRecord& record);
   void feed(LaunchRecord& record, std::size_t input, const LaunchInput& value);

@@ -19,6 +19,7 @@ void Session::finished(LaunchRecord& record) {
     std::lock_guard lock(mutex_);
     if (record.over) return;  // on_protocol_error has stored the error
     record.ended = true;
+    if (record.habit != nullptr) record.habit->ticks = ticks() - record.queued_at;
     end = {record.error, record.skipped, record.has_written};
     const bool aborted = failures_.is_aborted_by_rank();
     if (record.op == 0 || aborted) {
@@ -153,6 +154,7 @@ bool Session::is_over(const LaunchRecord& record) const {
 
 void Session::wait(const LaunchRecord& record) {
   std::unique_lock lock(mutex_);
+  note_wait(record);
   wait_over(lock, [&] { return record.over; });
   if (!record.error) return;
   failure_reported_ = true;

@@ -35,6 +35,7 @@ void Session::feed(LaunchRecord& record, std::size_t input, const LaunchInput& v
     require(feed->source->type() == required.type, "input '", name, "' is ", required.type, ", but is fed with ",
             feed->source->type(), where_text(loaded.inputs[input]));
     record.feeds[input] = *feed;
+    record.may_block = record.may_block || feed->source->may_block();
     return;
   }
   const auto& result = std::get<Result>(value);
@@ -138,7 +139,12 @@ Launch Session::try_launch(const std::shared_ptr<LoadedPlan>& loaded_plan, int p
   const std::int64_t now = ticks();
   idle_clock_->launched(now);
   for (const auto& recorder : recorders_) recorder->add_launch({launches_->next_ticket(), plan, now});
-  queue(record);
+  record->habit = loaded.habit;
+  record->queued_at = record->made_at = now;
+  Worker* const worker = take_over(*record);
+  queue(record, worker);
+  lock.unlock();
+  if (worker != nullptr) run_launch(*worker, *record);
   return {std::move(record), std::move(outputs)};
 }
 
@@ -160,20 +166,17 @@ void Session::wait_for_capacity() {
 
 bool Session::has_capacity() const { return launches_->has_capacity(control_ != nullptr); }
 
-void Session::queue(std::shared_ptr<LaunchRecord> record) {
+void Session::queue(std::shared_ptr<LaunchRecord> record, const Worker* serving) {
   record->session = this;
   record->mail.kind = Mail::Kind::launch;
   record->mail.payload = record.get();
   launches_->add(record);
-  workers_->first_box()->post(&record->mail);  // under the lock, so that tickets are queued in order
+  post(record->mail, serving);  // under the lock, so that tickets are queued in order
 }
 
-void Session::queue_variable_lock(std::shared_ptr<LaunchRecord> record) {
-  FinishedLaunches finished_launches;  // destroyed after unlocking
-  std::lock_guard lock(mutex_);
-  require_open();
-  finished_launches = drop_finished();
-  queue(std::move(record));
+void Session::post(Mail& mail, const Worker* serving) {
+  if (serving != nullptr) workers_->first_box()->post_silently(&mail);
+  else workers_->first_box()->post(&mail);
 }
 
 void Session::wait_idle() { await_idle({}); }

@@ -14,6 +14,10 @@ thread_local bool of_a_session = false;
 
 void note_session_thread() { of_a_session = true; }
 
+SessionThreadScope::SessionThreadScope() : marked_before_(of_a_session) { of_a_session = true; }
+
+SessionThreadScope::~SessionThreadScope() { of_a_session = marked_before_; }
+
 bool is_session_thread() { return of_a_session; }
 
 bool is_forked_child() { return forked.load(std::memory_order_relaxed); }

@@ -10,6 +10,18 @@ namespace karez::runtime {
 // because ending would wait for this thread.
 void note_session_thread();
 
+// Marks the calling thread while it does the work of a session.
+class SessionThreadScope {
+ public:
+  SessionThreadScope();
+  ~SessionThreadScope();
+  SessionThreadScope(const SessionThreadScope&) = delete;
+  SessionThreadScope& operator=(const SessionThreadScope&) = delete;
+
+ private:
+  const bool marked_before_;
+};
+
 // True in a process that was forked after `watch_forks`. Such a process lacks the threads of the parent's sessions, and
 // mutexes that these threads held may stay locked forever.
 bool is_forked_child();

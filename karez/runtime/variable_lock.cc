@@ -25,10 +25,7 @@ VariableLock::VariableLock(VariableLock&&) noexcept = default;
 
 VariableLock::~VariableLock() {
   if (record_ == nullptr) return;
-  Session& session = *record_->session;
-  std::lock_guard lock(session.mutex_);
-  if (!record_->over)
-    session.workers_->first_box()->post(&record_->end);  // after a protocol error the lock is already over
+  record_->session->release_variable_lock(*record_);
 }
 
 void VariableLock::wait() const {

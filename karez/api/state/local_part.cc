@@ -50,6 +50,7 @@ class PartSource : public data::Source {
         type_(position.whole),
         first_(position.first) {}
   TensorType type() const override { return type_; }
+  bool may_block() const override { return part_->may_block(); }
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
     part_->read(position, PartOffset(*this, begin).begin(), out);
   }
@@ -184,6 +185,7 @@ class GroupedSource : public data::Source {
         rows_(type_.shape[0] / (groups * microbatches)),
         group_rows_(rows_ * microbatches) {}
   TensorType type() const override { return type_; }
+  bool may_block() const override { return batch_->may_block(); }
 
   void read(std::int64_t position, std::span<const std::int64_t> begin, const TensorRef& out) const override {
     std::array<std::int64_t, 16> source_begin{};

@@ -20,6 +20,12 @@ namespace karez::runtime {
 class Session;
 struct LoadedPlan;
 
+// How the program uses the launches of a plan. Guarded by the session's mutex.
+struct LaunchHabit {
+  bool awaited_soon = false;  // the program waited for the last launch right after it had made it
+  std::int64_t ticks = 0;     // between the ticket and the end of the last launch that is over
+};
+
 // A launch. A record without a plan is a client's variable lock, or a launch that runs only on devices of other ranks.
 struct LaunchRecord {
   Session* session = nullptr;
@@ -36,6 +42,9 @@ struct LaunchRecord {
   std::vector<std::shared_ptr<LaunchRecord>> producers;    // the launches of `arrays`; they may be over
   std::shared_ptr<const DeviceValues> outputs;             // by fetch binding
   std::vector<std::byte*> targets;                         // addresses of the outputs' shards, for the workers
+  std::shared_ptr<LaunchHabit> habit;                      // of its plan; null for a variable lock
+  std::int64_t queued_at = 0, made_at = 0;                 // in ticks; made_at: when the program got the launch
+  bool may_block = false;                                  // a source may wait for other threads
   Mail mail;
   std::mutex mutex;
   std::optional<Error> error;  // the first error

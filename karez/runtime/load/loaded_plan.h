@@ -130,6 +130,8 @@ struct LoadedPlan {
   std::atomic<std::int64_t> long_call{0};
   std::atomic<bool> observes_calls{false};  // check_nan or long_call is set
   Delays delays;
+  bool fits_caller = false;  // the thread that launches the plan may also run it (session_caller.cc)
+  const std::shared_ptr<LaunchHabit> habit = std::make_shared<LaunchHabit>();
   std::vector<PlanBinding> inputs, outputs;
   std::vector<ActiveLaunch> active_launches;  // a ring, indexed by the number of the launch
   std::int64_t started = 0, ended = 0;        // numbers of launches; used by worker 0

@@ -49,6 +49,7 @@ class Preparation {
     make_sequences(*loaded_);
     make_mails();
     find_accesses();
+    loaded_->fits_caller = fits_caller();
     run_setup();
     for (auto& [key, variable] : new_variables_) variables_.add(key, std::move(variable));
     return std::move(loaded_);
@@ -173,6 +174,19 @@ class Preparation {
       case BodyKind::collective: return WorkKind::collective;
     }
     return WorkKind::none;
+  }
+
+  // Whether one thread runs the plan. A team is bound to the worker whose kernels started it.
+  bool fits_caller() const {
+    for (std::size_t w = 1; w < loaded_->worker_plans.size(); ++w)
+      if (loaded_->worker_plans[w]) return false;
+    if (!loaded_->worker_plans[0] || options_.delays.max_microseconds > 0) return false;
+    for (const auto& actor : loaded_->worker_plans[0]->actors) {
+      if (actor->work == WorkKind::collective || actor->work == WorkKind::async_call) return false;
+      for (const PreparedCall& call : actor->calls)
+        if (call.call->team > 1) return false;
+    }
+    return true;
   }
 
   void track_streams(WorkerPlan& worker_plan) {

@@ -44,21 +44,27 @@ struct Mail {
 // A stack of mails. Posting a mail takes one atomic exchange; taking all mails also takes one, and then their order is
 // reversed. A sleeping reader leaves a mark in place of the first mail, so only a sender that finds the mark has to
 // wake it.
+//
+// Another thread may read the mail while the reader sleeps, one thread at a time (Worker::try_serve). That thread calls
+// `post_silently`, `empty` and `take_all`, and at the end `restore_mark`.
 class Mailbox {
  public:
   void post(Mail* mail) {
-    Mail* first = first_.load(std::memory_order_relaxed);
-    do {
-      mail->next = first == &sleeping_ ? nullptr : first;
-    } while (!first_.compare_exchange_weak(first, mail, std::memory_order_release, std::memory_order_relaxed));
-    if (first == &sleeping_) {
-      wakes_.fetch_add(1, std::memory_order_release);
-      wakes_.notify_one();
-    }
+    if (push(mail)) wake();
   }
-  bool empty() const { return first_.load(std::memory_order_relaxed) == nullptr; }
+  // For a thread that reads the mail in place of the reader: does not wake the reader.
+  void post_silently(Mail* mail) { push(mail); }
+  void wake() {
+    wakes_.fetch_add(1, std::memory_order_release);
+    wakes_.notify_one();
+  }
+  bool empty() const {
+    const Mail* first = first_.load(std::memory_order_relaxed);
+    return first == nullptr || first == &sleeping_;
+  }
   // Takes and returns all mails, oldest first. The mails of a sender are in the order in which it posted them.
   Mail* take_all() {
+    if (empty()) return nullptr;  // the mark stays
     Mail* mail = first_.exchange(nullptr, std::memory_order_acquire);
     Mail* oldest = nullptr;
     while (mail != nullptr) {
@@ -69,18 +75,28 @@ class Mailbox {
     }
     return oldest;
   }
-  // Sleeps until there is mail. For the reader only.
-  void sleep() {
-    std::uint32_t wakes = wakes_.load(std::memory_order_acquire);
-    Mail* expected = nullptr;
-    if (!first_.compare_exchange_strong(expected, &sleeping_, std::memory_order_relaxed)) return;
-    while (first_.load(std::memory_order_relaxed) == &sleeping_) {
-      wakes_.wait(wakes, std::memory_order_acquire);
-      wakes = wakes_.load(std::memory_order_acquire);
-    }
+  // Sleeps until there is mail, or `wake` has been called since `wakes()` returned this number. For the reader only. If
+  // another thread may read the mail, the reader must get the number before that thread can begin.
+  void sleep(std::uint32_t wakes) {
+    if (restore_mark()) wakes_.wait(wakes, std::memory_order_acquire);
+  }
+  std::uint32_t wakes() const { return wakes_.load(std::memory_order_acquire); }
+  // Puts the mark back, so that the next sender wakes the reader. Returns false if there is mail.
+  bool restore_mark() {
+    Mail* first = nullptr;
+    return first_.compare_exchange_strong(first, &sleeping_, std::memory_order_relaxed) || first == &sleeping_;
   }
 
  private:
+  // Returns whether the mail replaces the mark of a sleeping reader.
+  bool push(Mail* mail) {
+    Mail* first = first_.load(std::memory_order_relaxed);
+    do {
+      mail->next = first == &sleeping_ ? nullptr : first;
+    } while (!first_.compare_exchange_weak(first, mail, std::memory_order_release, std::memory_order_relaxed));
+    return first == &sleeping_;
+  }
+
   alignas(64) std::atomic<Mail*> first_{nullptr};
   alignas(64) std::atomic<std::uint32_t> wakes_{0};
   Mail sleeping_;  // the mark of a sleeping reader; never read

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -42,7 +44,7 @@ TEST(Mailbox, AReaderThatSleepsMissesNoMailOfSeveralSenders) {
     });
   std::vector<int> next_index(senders, 0);
   for (int count = 0; count < senders * mails_per_sender;) {
-    box.sleep();  // returns immediately if there is mail
+    box.sleep(box.wakes());  // returns immediately if there is mail
     for (Mail* mail = box.take_all(); mail != nullptr; mail = mail->next) {
       ASSERT_EQ(mail->local_index, next_index[static_cast<std::size_t>(mail->message.port)]++)
           << "a mail is out of order, from sender " << mail->message.port;
@@ -51,6 +53,41 @@ TEST(Mailbox, AReaderThatSleepsMissesNoMailOfSeveralSenders) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_TRUE(box.empty());
+}
+
+TEST(Mailbox, AnotherThreadReadsInPlaceOfASleepingReader) {
+  Mailbox box;
+  Mail silent, loud;
+  EXPECT_TRUE(box.restore_mark());
+  EXPECT_TRUE(box.restore_mark());  // the mark is there already
+  EXPECT_TRUE(box.empty());
+  EXPECT_EQ(box.take_all(), nullptr);  // not the mark
+  box.post_silently(&silent);
+  EXPECT_FALSE(box.empty());
+  EXPECT_FALSE(box.restore_mark());
+  EXPECT_EQ(box.take_all(), &silent);
+  EXPECT_EQ(silent.next, nullptr);  // not the mark
+  EXPECT_TRUE(box.restore_mark());
+  const std::uint32_t wakes = box.wakes();
+  box.wake();
+  box.sleep(wakes);  // returns immediately
+
+  std::atomic<int> woken{0};
+  std::thread reader([&] {
+    for (int i = 0; i < 2; ++i) {
+      box.sleep(box.wakes());
+      ++woken;
+      woken.notify_one();
+    }
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(woken.load(), 0);
+  box.post(&loud);  // finds the mark
+  woken.wait(0);
+  EXPECT_EQ(box.take_all(), &loud);
+  box.wake();
+  reader.join();
+  EXPECT_EQ(woken.load(), 2);
 }
 
 }  // namespace

@@ -45,6 +45,10 @@ WorkerPlan* Protocol::runnable() {
   return nullptr;
 }
 
+bool Protocol::has_runnable() const {
+  return std::any_of(runnable_.begin(), runnable_.end(), [](const WorkerPlan* plan) { return !plan->ready.empty(); });
+}
+
 // Rarely called. Not inlined, because the allocation in it would make `schedule` save CPU registers.
 [[gnu::noinline]] void Protocol::make_runnable(WorkerPlan& worker_plan) {
   if (worker_plan.runnable) return;

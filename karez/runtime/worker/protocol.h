@@ -24,6 +24,7 @@ class Protocol {
   const std::vector<WorkerPlan*>& worker_plans() const { return attached_; }
 
   WorkerPlan* runnable();  // returns a worker plan with a ready actor, or null
+  bool has_runnable() const;
   void act(WorkerPlan& worker_plan, ActorState& actor);
 
   // Starts or stops busy polling on the links of running collectives. Polled links send no notifications.

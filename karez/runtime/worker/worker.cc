@@ -31,17 +31,35 @@ void Worker::stop() {
 void Worker::run() {
   note_session_thread();
   comm::request_short_time_slice();  // the teams of its kernels inherit the time slice
+  std::unique_lock serving(serving_);
   while (!stop_) {
-    try {
-      step();
-    } catch (...) {  // the exception is not from an act: the protocol is broken, so no launch can continue
-      const Error error = current_error();
-      owner_.on_protocol_error(Error(error.kind, cat("worker ", number_, ": ", error.what()), error.where));
-    }
+    if (step() || poll()) continue;
+    const std::uint32_t wakes = box_.wakes();
+    serving.unlock();
+    box_.sleep(wakes);
+    serving.lock();
   }
 }
 
-inline void Worker::step() {
+// The worker has to be woken if there is work that no later mail announces.
+void Worker::end_serving() {
+  const bool has_work = stop_ || protocol_.has_runnable() || protocol_.delays() || !box_.restore_mark();
+  if (has_work) box_.wake();
+  serving_.unlock();
+}
+
+// Returns false if there is nothing to do.
+bool Worker::step() {
+  try {
+    return !stop_ && try_step();
+  } catch (...) {  // the exception is not from an act: the protocol is broken, so no launch can continue
+    const Error error = current_error();
+    owner_.on_protocol_error(Error(error.kind, cat("worker ", number_, ": ", error.what()), error.where));
+    return true;
+  }
+}
+
+inline bool Worker::try_step() {
   if (protocol_.delays()) [[unlikely]]
     protocol_.end_delays();
   if (!box_.empty()) {
@@ -52,20 +70,25 @@ inline void Worker::step() {
       if (protocol_.has_session_message()) launch_queue_.continue_launches(protocol_.take_notified_plan());
       mail = next;
     }
-    return;
+    return true;
   }
   WorkerPlan* worker_plan = owner_.broken() ? nullptr : protocol_.runnable();
-  if (worker_plan == nullptr) return idle();
+  if (worker_plan == nullptr) return false;
   do {
     protocol_.act(*worker_plan, *worker_plan->actors[static_cast<std::size_t>(worker_plan->ready.pop())]);
     if (protocol_.has_session_message()) launch_queue_.continue_launches(protocol_.take_notified_plan());
   } while (!worker_plan->ready.empty() && box_.empty());
+  return true;
 }
 
-// Polls the mailbox and the links for a while, then sleeps. A wake-up costs far more than a message, but a thread that
-// polls takes a core from other threads.
-void Worker::idle() {
-  if (protocol_.delays()) return std::this_thread::yield();
+// Polls the mailbox and the links for a while, before the worker sleeps. A wake-up costs far more than a message, but a
+// thread that polls takes a core from other threads. Returns whether there may be work.
+bool Worker::poll() {
+  if (stop_) return true;
+  if (protocol_.delays()) {
+    std::this_thread::yield();
+    return true;
+  }
   int spin = spin_microseconds_.load(std::memory_order_relaxed);
   if (spin > 0) {
     auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(spin);
@@ -75,9 +98,8 @@ void Worker::idle() {
       for (int i = 0; box_.empty() && i < 64; ++i) pause_cpu();
     } while (box_.empty() && std::chrono::steady_clock::now() < until);
     protocol_.set_link_polling(false);
-    if (!box_.empty()) return;
   }
-  box_.sleep();
+  return !box_.empty();
 }
 
 void Worker::open(Mail& mail) {

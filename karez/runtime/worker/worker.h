@@ -1,5 +1,5 @@
 // A worker: one thread that serves the streams assigned to it. It takes mail, runs its most urgent ready actor, and
-// sleeps if no actor is ready.
+// sleeps if no actor is ready. While it sleeps, another thread may do its work.
 #pragma once
 
 #include <atomic>
@@ -14,6 +14,7 @@
 #include "karez/runtime/load/plan_unloader.h"
 #include "karez/runtime/namespace.h"
 #include "karez/runtime/rank_state.h"
+#include "karez/runtime/session_thread.h"
 #include "karez/runtime/worker/mailbox.h"
 #include "karez/runtime/worker/protocol.h"
 #include "karez/runtime/worker/worker_owner.h"
@@ -45,6 +46,15 @@ class Worker {
   void stop();
 
   Mailbox& box() { return box_; }
+
+  // Lets the calling thread do the work of this worker, if the worker sleeps; otherwise returns false. The caller may
+  // then post silently to the mailbox, and must call `serve`, which ends when `done()` is true or no work is left.
+  bool try_serve() { return serving_.try_lock(); }
+  template <class Done> void serve(Done&& done) {
+    const SessionThreadScope scope;
+    while (!done() && step()) continue;
+    end_serving();
+  }
   void set_spin(int microseconds) { spin_microseconds_.store(microseconds, std::memory_order_relaxed); }
   std::string current_act() const { return protocol_.current_act(); }
   std::string current_call() const { return protocol_.current_call(); }
@@ -55,8 +65,10 @@ class Worker {
 
  private:
   void run();
-  void step();
-  void idle();
+  void end_serving();
+  bool step();
+  bool try_step();
+  bool poll();
   void open(Mail& mail);
   void answer(WorkerQuery& query);
 
@@ -68,6 +80,7 @@ class Worker {
   PlanUnloader unloader_;
   LaunchQueue launch_queue_;  // used by worker 0 only
   std::atomic<int> spin_microseconds_{20};
+  std::mutex serving_;  // held by the thread that does the work; guards the members above and `stop_`
   bool stop_ = false;
   Mail stop_mail_;
   std::thread thread_;  // last, because the thread uses the other members

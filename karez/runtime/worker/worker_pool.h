@@ -50,6 +50,7 @@ class WorkerPool {
   int max_workers() const { return max_workers_; }
   // Call these with the session's mutex held.
   int size() const { return static_cast<int>(workers_.size()); }
+  Worker* first() { return workers_.empty() ? nullptr : workers_[0].get(); }
   Mailbox* first_box() { return workers_.empty() ? nullptr : &workers_[0]->box(); }
   // Call these while no other thread loads a plan.
   Mailbox& box(int worker) { return workers_[static_cast<std::size_t>(worker)]->box(); }
