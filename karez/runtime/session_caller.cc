@@ -12,7 +12,7 @@ namespace {
 // To wake a worker and to be woken by it takes 40 to 60 us on a virtual machine. The calling thread runs a launch if
 // the program waited for the last launch of its plan within the first time, so that it had nothing else to do, and if
 // that launch took at most the second time, because a thread that runs a launch does not notice an interrupt.
-constexpr double soon_ns = 30'000, short_ns = 1'000'000;
+constexpr double soon_ns = 30'000, short_ns = 5'000'000;
 
 }  // namespace
 

@@ -78,7 +78,7 @@ TEST(SessionCaller, ALongLaunchRunsOnItsWorker) {
   Session session({.workers = 1}, table);
   const int plan = session.load(one_call());
   EXPECT_TRUE(caller_runs(session, plan, runs));
-  runs.duration = std::chrono::milliseconds(3);
+  runs.duration = std::chrono::milliseconds(8);
   session.launch(plan).wait();  // may still run here
   for (int i = 0; i < 5; ++i) {
     session.launch(plan).wait();

@@ -15,6 +15,8 @@ from .errors import ShapeError, TypeError
 from .type_aliases import Tensor
 from .user_line import _at
 
+_PLAIN_TYPES = frozenset({int, slice, type(None), type(Ellipsis)})  # of entries that need no conversion
+
 
 def entries_of(key: Any) -> tuple[Any, ...]:
     """The entries of an index, with lists as arrays and masks without dimensions as True or False."""
@@ -28,9 +30,11 @@ def getitem(self: Tensor, key: Any) -> Tensor:
     """Applies integers and slices first, then arrays of integers. The arrays are broadcast to one shape. Its dimensions
     replace the first dimension that an array indexes, or come first if other entries separate the arrays. Without
     arrays and masks, the result is a view."""
-    entries = entries_of(key)
-    if any(is_mask(entry) for entry in entries):
-        self, entries = without_masks(self, entries)
+    entries = key if type(key) is tuple else (key,)
+    if not _PLAIN_TYPES.issuperset(map(type, entries)):
+        entries = entries_of(key)
+        if any(is_mask(entry) for entry in entries):
+            self, entries = without_masks(self, entries)
     out, array_entries = select(self, entries)
     return _selected_rows(out, *places_of(out, array_entries)) if array_entries else out
 
@@ -43,19 +47,20 @@ def select(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, list[tuple[i
     step: list[int] = []
     keep: list[int] = []
     array_entries: list[tuple[int, Any]] = []
+    shape = self.shape
     for entry in _expanded(self, entries):
         dim = len(begin)
         if entry is None:
             keep.append(1)
         elif isinstance(entry, slice):
-            indices = range(*entry.indices(self.shape[dim]))
+            indices = range(*entry.indices(shape[dim]))
             begin.append(indices.start if indices else 0)
             size.append(len(indices))
             step.append(indices.step if len(indices) > 1 else 1)
             keep.append(size[-1])
         elif isinstance(entry, (int, numpy.integer)):
-            place = int(entry) + (self.shape[dim] if entry < 0 else 0)
-            if not 0 <= place < self.shape[dim]:
+            place = int(entry) + (shape[dim] if entry < 0 else 0)
+            if not 0 <= place < shape[dim]:
                 raise ShapeError(f"index {entry} is out of range for dimension {dim} of {self._text()}{_at()}")
             begin.append(place)
             size.append(1)
@@ -63,9 +68,9 @@ def select(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, list[tuple[i
         elif is_array(entry):
             array_entries.append((len(keep), entry if isinstance(entry, Tensor) else numpy.asarray(entry)))
             begin.append(0)
-            size.append(self.shape[dim])
+            size.append(shape[dim])
             step.append(1)
-            keep.append(self.shape[dim])
+            keep.append(shape[dim])
         else:
             raise TypeError(
                 f"an index consists of integers, slices, None, ... and arrays of integers, got {entry!r}{_at()}"
@@ -77,8 +82,8 @@ def select(self: Tensor, entries: tuple[Any, ...]) -> tuple[Tensor, list[tuple[i
 def _expanded(self: Tensor, key: Any) -> list[Any]:
     """The entries of an index, one for each dimension or None, with `...` expanded."""
     entries = list(key) if isinstance(key, tuple) else [key]
-    indexed_count = sum(entry is not None and entry is not Ellipsis for entry in entries)
     dots = [i for i, entry in enumerate(entries) if entry is Ellipsis]
+    indexed_count = len(entries) - len(dots) - builtins.sum([entry is None for entry in entries])
     if len(dots) > 1 or indexed_count > self.ndim:
         raise ShapeError(
             f"an index of {self._text()} must have at most {self.ndim} entries and one ..., got {indexed_count} "

@@ -1,13 +1,10 @@
-// Translates C++ errors into the exceptions of karez.errors, and finds the Python lines that errors name.
+// Translates C++ errors into the exceptions of karez.errors.
 #include "python/src/errors.h"
 
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include <array>
 #include <exception>
-#include <mutex>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,10 +17,8 @@ namespace {
 constexpr ErrorKind kinds[] = {ErrorKind::user,   ErrorKind::shape, ErrorKind::type, ErrorKind::layout, ErrorKind::name,
                                ErrorKind::device, ErrorKind::peer,  ErrorKind::hang, ErrorKind::data};
 
-// Module state, written once when the module is imported: the exception class of each kind, and the folder of the
-// package, by which its frames are recognised.
+// Module state, written once when the module is imported: the exception class of each kind.
 std::array<PyObject*, std::size(kinds)> exceptions;
-std::string package;
 
 // Hints for C++ users, and the corresponding hints for Python users.
 constexpr std::pair<std::string_view, std::string_view> phrases[] = {
@@ -77,13 +72,6 @@ void raise(const Error& error) {
   PyErr_SetObject(type, exception.ptr());
 }
 
-bool is_package_frame(PyCodeObject* code) {
-  Py_ssize_t size = 0;
-  const char* file = PyUnicode_AsUTF8AndSize(code->co_filename, &size);
-  if (file == nullptr) return PyErr_Clear(), false;
-  return std::string_view(file, static_cast<std::size_t>(size)).starts_with(package);
-}
-
 }  // namespace
 
 void init_errors(nb::module_& m) {
@@ -93,8 +81,6 @@ void init_errors(nb::module_& m) {
     name[0] = static_cast<char>(name[0] - 'a' + 'A');
     exceptions[i] = nb::object(errors.attr((name + "Error").c_str())).release().ptr();
   }
-  const std::string file = nb::cast<std::string>(errors.attr("__file__"));
-  package = file.substr(0, file.find_last_of('/') + 1);
   nb::register_exception_translator([](const std::exception_ptr& thrown, void*) {
     try {
       std::rethrow_exception(thrown);
@@ -114,32 +100,6 @@ void init_errors(nb::module_& m) {
     for (const ErrorKind each : kinds) all += cat(all.empty() ? "" : ", ", base::name_of(each));
     base::fail(ErrorKind::name, "unknown kind of error '", kind, "'; expected one of: ", all);
   });
-  m.def("user_line", [] {
-    const SourceLine line = user_line();
-    return std::pair(line.file_name(), line.line());
-  });
-}
-
-SourceLine line_of(std::string_view file, unsigned line) {
-  static std::mutex mutex;
-  static std::set<std::string, std::less<>> files;  // one for each file of the program
-  std::lock_guard lock(mutex);
-  auto known = files.find(file);
-  if (known == files.end()) known = files.emplace(file).first;
-  return {known->c_str(), line};
-}
-
-SourceLine user_line() {
-  nb::object frame = nb::borrow(reinterpret_cast<PyObject*>(PyEval_GetFrame()));
-  while (frame.is_valid() && frame.ptr() != nullptr) {
-    auto* at = reinterpret_cast<PyFrameObject*>(frame.ptr());
-    nb::object code_object = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetCode(at)));
-    auto* code = reinterpret_cast<PyCodeObject*>(code_object.ptr());
-    if (!is_package_frame(code))
-      return line_of(PyUnicode_AsUTF8(code->co_filename), static_cast<unsigned>(PyFrame_GetLineNumber(at)));
-    frame = nb::steal(reinterpret_cast<PyObject*>(PyFrame_GetBack(at)));
-  }
-  return {"python", 0};
 }
 
 }  // namespace karez::python

@@ -28,6 +28,8 @@ NB_MODULE(_core, m) {
   karez::python::init_datasets(m);
   karez::python::init_formats(m);
   karez::python::init_progress(m);
+  karez::python::init_user_line(m);
+  karez::python::init_module_members(m);
   karez::python::init_profile(m);
   karez::python::explain_calls(m);
 }

@@ -48,6 +48,7 @@ NOT_RUN = {
     ("docs/distributed.md", "karez flight explain DIR"): RANKS,
     ("docs/distributed.md", "3 ranks, 2 records"): RANKS,
     ("docs/install.md", "./dev build"): "compiles and installs; tests/install_test.py does the same",
+    ("docs/install.md", "karez doctor --kernels --save"): DOCTOR,
     ("docs/install.md", "KAREZ_MAX_CPU_ISA=avx2 ./dev test"): ALL_TESTS,
     ("docs/tools.md", "karez profile --steps 20"): "needs a program; tests/command_profile_test.py runs such commands",
     ("docs/layouts.md", "          k = 0:3"): DRAWING,

@@ -183,8 +183,13 @@ class Module(Hooked, ModuleState):
         return _named_tensors(self, "", [])
 
     def _name_parameters(self) -> None:
+        if _key_of_members.get(id(self)) == (key := (self._root, _members_key(self))) and key[1]:
+            return  # the parameters and their paths are those of the last call
         for name, p in _named_tensors(self, self._root, []):
             p._set_path(name)
+        if len(_key_of_members) >= 1000:
+            _key_of_members.clear()
+        _key_of_members[id(self)] = (self._root, _members_key(self))
 
     def train(self: Self, mode: bool = True) -> Self:
         """Sets the training mode of the module and its descendants. In training mode, dropout is active and batch norms
@@ -280,6 +285,14 @@ class TracedCalls:
 
 def _joined(path: str, name: str) -> str:
     return f"{path}.{name}" if path and name else path or name
+
+
+_key_of_members: dict[int, tuple[str, int]] = {}  # by the id of a module; an id may be that of an earlier module
+
+
+def _members_key(module: Module) -> int:
+    """A number that changes if the parameters of a module or their paths change; 0 if a parameter has no name."""
+    return _core.members_key(module, Parameter, Module, ATTRIBUTES)
 
 
 def _named_members(module: Any) -> Iterator[tuple[str, Any]]:
