@@ -80,6 +80,41 @@ TEST(DeferredReads, AnInvalidIndexIsReportedImmediately) {
   EXPECT_THAT(error_of([&] { gather(w, HostArray::of<std::int32_t>({1}, {7})); }), HasSubstr("7"));
 }
 
+// Indices that the user passes are compared with the size of the table at once, so the rows need not be.
+TEST(DeferredReads, RowsAtKnownIndicesAreReadWithTheRest) {
+  World world;
+  const DeviceMesh mesh = world.mesh();
+  Interactive scope(mesh);
+  const Parameter w = stored_parameter(mesh, {DType::f32, {3, 2}});
+  for (const DType dtype : {DType::i32, DType::i64}) {
+    HostArray indices(TensorType{dtype, {3}});
+    with_type(dtype, [&]<class T>() {
+      const auto words = indices.data<T>();
+      if constexpr (std::is_integral_v<T>) words[0] = 0, words[1] = 2, words[2] = 1;
+    });
+    const auto programs = count_programs(mesh);
+    const Tensor row = gather(w, indices), product = relu(row) * 3;
+    EXPECT_FALSE(is_computed(row)) << dtype;
+    EXPECT_THAT(list(product), Each(6)) << dtype;
+    EXPECT_EQ(count_programs(mesh), programs + 1) << dtype;
+  }
+}
+
+TEST(DeferredReads, RowsAtComputedIndicesAndAfterAnInvalidIndexAreReadImmediately) {
+  World world;
+  const DeviceMesh mesh = world.mesh();
+  Interactive scope(mesh);
+  const Parameter w = stored_parameter(mesh, {DType::f32, {3, 2}});
+  const Tensor largest = arg_max(constant(vector_of(1, 5)), 0);
+  EXPECT_TRUE(is_computed(gather(w, largest)));
+  for (const std::int32_t index : {3, -1})
+    EXPECT_THAT(error_of([&] {
+                  gather(w, HostArray::of<std::int32_t>({2}, {0, index}));
+                }),
+                HasSubstr(cat("the index ", index, " at [1] is outside 0 to 2; nothing was launched")));
+  EXPECT_THAT(list(gather(w, HostArray::of<std::int32_t>({1}, {2}))), Each(2));
+}
+
 // Each function changes the parameter from 2 to 3.
 TEST(DeferredReads, EveryChangeOfAVariableIsPrecededByThem) {
   World world;

@@ -25,7 +25,6 @@ const OpTable& builtin_ops() {
   return rows;
 }
 
-constexpr std::string_view operand_name = "operand";
 
 }  // namespace
 

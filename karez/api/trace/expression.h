@@ -84,6 +84,9 @@ struct LazyValue {
 };
 using LazyValues = std::vector<std::shared_ptr<LazyValue>>;
 
+// The inputs of an expression's graph are named "operand0", "operand1" ...
+inline constexpr std::string_view operand_name = "operand";
+
 // The argument of a call that reads a host value without a copy.
 Argument host_argument(const LazyValue& value);
 
@@ -170,8 +173,8 @@ DeviceMesh mesh_of(const Expression* expression);
 
 // An expression at the end of a chain of this length is computed immediately, which keeps programs small and bounds
 // memory.
-inline constexpr int max_expression_depth = 64;
+inline constexpr int max_expression_depth = 128;
 // The same for expressions that need so many uncomputed expressions that read variables.
-inline constexpr std::int64_t max_expression_reads = 64;
+inline constexpr std::int64_t max_expression_reads = 128;
 
 }  // namespace karez

@@ -7,20 +7,25 @@
 #include "karez/graph/op.h"
 
 namespace karez {
+
+bool passes_elements(const Graph& graph, const Node& node) {
+  if (node.inputs.size() != 1) return false;
+  const TensorType &source = graph.type(node.inputs[0]), &result = graph.type(node.outputs[0]);
+  const bool only_moves =
+      node.op->role == Role::transfer || (node.op->role == Role::window && source.count() == result.count());
+  const bool only_repeats = node.op->name == "broadcast" && result.count() > 0;
+  const bool only_widens = node.op->name == "cast" && source.dtype == DType::i32 && result.dtype == DType::i64;
+  return only_moves || only_repeats || only_widens;
+}
+
 namespace {
 
-// Returns the value from which `value` takes its elements. Nodes between the two only move, repeat or widen elements,
-// so each element of the returned value occurs in `value` at least once.
+// Returns the value from which `value` takes its elements. Nodes between the two pass elements, so each element of the
+// returned value occurs in `value` at least once.
 ValueId elements_of(const Graph& graph, ValueId value) {
   while (true) {
     const Node& node = graph.node(graph.value(value).producer);
-    if (node.inputs.size() != 1) return value;
-    const TensorType &source = graph.type(node.inputs[0]), &result = graph.type(value);
-    const bool only_moves =
-        node.op->role == Role::transfer || (node.op->role == Role::window && source.count() == result.count());
-    const bool only_repeats = node.op->name == "broadcast" && result.count() > 0;
-    const bool only_widens = node.op->name == "cast" && source.dtype == DType::i32 && result.dtype == DType::i64;
-    if (!only_moves && !only_repeats && !only_widens) return value;
+    if (!passes_elements(graph, node)) return value;
     value = node.inputs[0];
   }
 }
@@ -36,25 +41,25 @@ std::optional<std::int64_t> constant_of(const Graph& graph, ValueId value) {
 }
 
 // Returns the number of an argument, such as 3 for "arg3"; nullopt for any other node.
-std::optional<int> argument_of(const Node& node) {
+std::optional<int> argument_of(const Node& node, std::string_view prefix) {
   if (node.op->role != Role::source || !node.attrs.has("name")) return std::nullopt;
   const std::string& name = node.attrs.text("name");
   int number = 0;
-  if (!name.starts_with("arg") ||
-      std::from_chars(name.data() + 3, name.data() + name.size(), number).ptr != name.data() + name.size())
+  if (!name.starts_with(prefix) ||
+      std::from_chars(name.data() + prefix.size(), name.data() + name.size(), number).ptr != name.data() + name.size())
     return std::nullopt;
   return number;
 }
 
 }  // namespace
 
-std::vector<IndexCheck> index_checks(const Graph& graph) {
+std::vector<IndexCheck> index_checks(const Graph& graph, std::string_view prefix) {
   std::vector<IndexCheck> checks;
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.node(n);
     if (!node.op->indices) continue;
     const graph::IndexOperand indices = node.op->indices({&graph, n});
-    IndexCheck check{0, indices.limit, {}, node.attrs.text("of", "the index"), describe(graph, n)};
+    IndexCheck check{n, 0, indices.limit, {}, node.attrs.text("of", "the index"), describe(graph, n)};
     ValueId value = elements_of(graph, node.inputs[static_cast<std::size_t>(indices.operand)]);
     if (const Node& select = node_of(graph, value); select.op->name == "select") {
       const Node& comparison = node_of(graph, elements_of(graph, select.inputs[0]));
@@ -65,7 +70,7 @@ std::vector<IndexCheck> index_checks(const Graph& graph) {
       check.ignored = constant_of(graph, comparison.inputs[1]);
       if (!check.ignored) continue;
     }
-    const auto argument = argument_of(node_of(graph, value));
+    const auto argument = argument_of(node_of(graph, value), prefix);
     if (!argument) continue;
     check.argument = *argument;
     checks.push_back(std::move(check));

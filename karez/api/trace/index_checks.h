@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "karez/api/argument.h"
@@ -14,6 +15,7 @@ namespace karez {
 
 // Every element of argument number `argument` must be an index into a table of `limit` rows, or be equal to `ignored`.
 struct IndexCheck {
+  NodeId node;  // that uses the indices
   int argument = 0;
   std::int64_t limit = 0;
   std::optional<std::int64_t> ignored;
@@ -28,6 +30,10 @@ struct IndexCheck {
 // Returns checks of the index arguments of a traced program. An index argument is one whose elements are used as
 // indices directly, except for one value that a select may replace (the ignored label of cross_entropy). Indices that
 // are computed in any other way are checked by the kernels that use them.
-std::vector<IndexCheck> index_checks(const Graph& graph);
+// The arguments are the inputs whose names are `prefix` and a number.
+std::vector<IndexCheck> index_checks(const Graph& graph, std::string_view prefix = "arg");
+
+// Whether the node only moves, repeats or widens elements, so that each element of the operand occurs in the result.
+bool passes_elements(const Graph& graph, const Node& node);
 
 }  // namespace karez

@@ -9,6 +9,7 @@
 #include "karez/api/state/world_state.h"
 #include "karez/api/trace/expression_plans.h"
 #include "karez/api/trace/expression_program.h"
+#include "karez/api/trace/index_checks.h"
 
 namespace karez {
 namespace {
@@ -26,16 +27,37 @@ void run_deferred(Expression& expression) {
   }
 }
 
+bool is_known(const LazyValue& value) { return value.host.valid() && value.batch_rows == nullptr; }
+
+// Whether all nodes that may fail use only indices that are host values and in range.
+bool has_valid_indices(const Expression& expression) {
+  const Graph& graph = expression.graph();
+  std::vector<IndexCheck> checks;
+  std::vector<Argument> arguments;
+  for (NodeId n : graph.nodes.ids()) {
+    const Node& node = graph.node(n);
+    if (!may_fail(graph, node) || passes_elements(graph, node)) continue;
+    if (arguments.empty()) {
+      checks = index_checks(graph, operand_name);
+      for (const auto& operand : expression.operands)
+        arguments.push_back(is_known(*operand) ? host_argument(*operand) : Argument(Feed()));
+    }
+    const auto check = std::find_if(checks.begin(), checks.end(), [&](const IndexCheck& one) { return one.node == n; });
+    if (check == checks.end() || !arguments[static_cast<std::size_t>(check->argument)].array.valid()) return false;
+    try {
+      check->validate(arguments, true);
+    } catch (const Error&) { return false; }
+  }
+  return true;
+}
+
 }  // namespace
 
 bool may_defer(Expression& expression) {
   const auto world = world_of(expression);
   // With several ranks all of them must run the same programs, but each rank decides itself which tensors still exist.
   if (!world->ranks.alone()) return false;
-  const Graph& graph = expression.graph();
-  // An index out of range is reported immediately.
-  if (std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) { return may_fail(graph, node); }))
-    return false;
+  if (!has_valid_indices(expression)) return false;  // an index out of range is reported immediately
   {
     WorldLock lock(*world);
     for (const Parameter& parameter : expression.trace.parameters())
