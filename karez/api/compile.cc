@@ -313,8 +313,9 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
     world.data_bytes = agree_on_maximum(
         world, world.data_bytes,
         cat("the bytes of data sets for a plan of function '", s.options.name, "' (", karez::print(s.where), ")"));
-  Compilation c =
-      compile_program(world, make_compilation(world, std::move(trace.graph), s.options, out->batch, trace.remat));
+  Compilation c = make_compilation(world, std::move(trace.graph), s.options, out->batch, trace.remat);
+  c.options.predict = !is_expression(s.mesh);  // nobody can ask for the predicted seconds of an expression
+  c = compile_program(world, std::move(c));
   agree_on_program(world, c.plan.program_hash,
                    cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),
                    [&] { return print(out->graph) + print(c.graph); });

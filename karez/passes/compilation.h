@@ -49,6 +49,7 @@ struct CompileOptions {
   bool reassociate = false;        // whether multiplications, not only additions, may be regrouped to share terms
   std::vector<std::string> off;    // names of passes that are switched off
   bool check_nan = false;          // whether kernels check their results for NaN
+  bool predict = true;             // whether the seconds of a step are needed if no layout depends on them
   bool keep_text = false;          // whether the result of each pass is kept as text
 };
 

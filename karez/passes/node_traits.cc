@@ -1,6 +1,8 @@
 // Derives properties of nodes from the roles of their ops and from the variables of the graph.
 #include "karez/passes/node_traits.h"
 
+#include <algorithm>
+
 #include "karez/sbp/transition.h"
 
 namespace karez::passes {
@@ -39,6 +41,10 @@ std::vector<bool> updates_in_place(const Graph& graph) {
   std::vector<bool> in_place_flags;
   for (const Variable& variable : graph.variables) in_place_flags.push_back(is_in_place(variable));
   return in_place_flags;
+}
+
+bool has_only_single_devices(const Graph& graph) {
+  return std::all_of(graph.meshes.begin(), graph.meshes.end(), [](const Mesh& mesh) { return mesh.size() == 1; });
 }
 
 bool crosses_devices(const Node& node) {

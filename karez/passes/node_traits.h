@@ -12,6 +12,9 @@ namespace karez::passes {
 // the old version directly and declare this operand as in-place, and no node may read the new version in the same step.
 std::vector<bool> updates_in_place(const Graph& graph);
 
+// True if each mesh has one device, so that Broadcast is the only layout and no layout ever changes.
+bool has_only_single_devices(const Graph& graph);
+
 // True for changes of layout that move bytes between devices, and for transfers between placements.
 bool crosses_devices(const Node& node);
 

@@ -23,6 +23,7 @@
 #include "karez/passes/lowering/memory.h"
 #include "karez/passes/lowering/results.h"
 #include "karez/passes/lowering/teams.h"
+#include "karez/passes/node_traits.h"
 #include "karez/passes/scheduling/anchor.h"
 #include "karez/passes/scheduling/order.h"
 #include "karez/passes/scheduling/segment.h"
@@ -56,7 +57,18 @@ bool is_off(const Compilation& c, std::string_view pass) {
   return std::find(c.options.off.begin(), c.options.off.end(), pass) != c.options.off.end();
 }
 
+// On single devices, `setup` marks are all that `shard` needs, and the layouts are known.
+void run_shard_on_single_devices(Compilation& c) {
+  Graph graph = is_off(c, "hoist") ? std::move(c.graph) : with_setup_nodes(std::move(c.graph), *c.catalog);
+  const FusedValues fused = c.options.predict ? fused_values(graph, *c.catalog, c.options) : FusedValues();
+  ShardedGraph sharded = shard(std::move(graph), c.options.costs, fused);
+  c.graph = std::move(sharded.graph), c.operand_layouts = std::move(sharded.operand_layouts);
+  c.optimal = true, c.shard_report = std::move(sharded.report);
+  if (c.options.predict) c.cost = sharded.cost, c.cost_bound = sharded.cost_bound;
+}
 void run_shard(Compilation& c) {
+  if (has_only_single_devices(c.graph) && c.options.remat.empty() && c.options.memory == 0)
+    return run_shard_on_single_devices(c);
   const Graph without_marks = c.graph;
   Graph with_marks = is_off(c, "hoist") ? without_marks : with_setup_nodes(without_marks, *c.catalog);
   const auto fuses = [&](const Graph& graph) { return fused_values(graph, *c.catalog, c.options); };
@@ -115,7 +127,8 @@ constexpr Pass passes[] = {
     // Before shard: from here on types are those of one micro-batch.
     {"microbatch", run_microbatch, graph, false, [](const Compilation& c) { return c.options.microbatches != 1; }},
     {"shard", run_shard, graph},
-    {"box", run_box, graph},                    // after shard: inserts boxes between nodes of different layouts
+    // After shard: inserts boxes between nodes of different layouts.
+    {"box", run_box, graph, false, [](const Compilation& c) { return !has_only_single_devices(c.graph); }},
     {"bucket", run_bucket, graph, true},        // after box: groups the boxes that box inserted
     {"order", run_order, graph},                // after bucket: transfers are nodes to be ordered like all others
     {"segment", run_segment, segments},         // after order: the nodes of a segment are in that order

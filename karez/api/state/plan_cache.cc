@@ -75,12 +75,13 @@ void parse_result(Compilation& c, std::string_view text) {
 
 std::string key_of(const std::string& build, const Compilation& c) {
   const auto& [costs, rank, world, team, workers, slots, microbatches, batch, memory, data_bytes, fold_bytes, amp,
-               remat, reassociate, off, check_nan, keep_text] = c.options;
+               remat, reassociate, off, check_nan, predict, keep_text] = c.options;
   auto list = [](const std::vector<std::string>& words) { return join(words, " ", quote); };
   return cat(build, "rank ", rank, " of ", world, " team ", team, " workers ", workers, " slots ", slots,
              " microbatches ", microbatches, " of ", batch, " memory ", memory, " without ", data_bytes, " fold ",
              fold_bytes, amp ? cat(" amp ", *amp) : "", " remat ", list(remat), reassociate ? " reassociate" : "",
-             " off ", list(off), check_nan ? " checks for NaN" : "", keep_text ? " with texts" : "", "\n",
+             " off ", list(off), check_nan ? " checks for NaN" : "",
+             predict ? "" : " without a prediction", keep_text ? " with texts" : "", "\n",
              costs.print(), "\n", print(c.graph));
 }
 

@@ -209,11 +209,26 @@ StreamKind stream_of(const Node& node) {
                                        : StreamKind::compute;
 }
 
-OrderedGraph in_order(const Graph& graph, const std::vector<NodeId>& list) {
-  Rewrite rewrite(graph);
-  for (NodeId n : list) rewrite.keep(n);
+// True if the nodes of the list and their values have consecutive numbers.
+bool is_numbered_in_order(const Graph& graph, const std::vector<NodeId>& list) {
+  std::size_t next_node = 0, next_value = 0;
+  for (NodeId n : list) {
+    if (n != NodeId(next_node++)) return false;
+    for (ValueId out : graph.node(n).outputs)
+      if (out != ValueId(next_value++)) return false;
+  }
+  return next_value == graph.values.size();
+}
+
+OrderedGraph in_order(Graph graph, const std::vector<NodeId>& list) {
   OrderedGraph made;
-  made.graph = rewrite.finish();
+  if (is_numbered_in_order(graph, list)) {
+    made.graph = std::move(graph);
+  } else {
+    Rewrite rewrite(graph);
+    for (NodeId n : list) rewrite.keep(n);
+    made.graph = rewrite.finish();
+  }
   for (const Node& node : made.graph.nodes) made.stream.push_back(stream_of(node));
   return made;
 }
@@ -232,7 +247,8 @@ OrderedGraph order(Graph graph, const OpTable& ops, const CostTable& costs, int 
   copy_for_late_readers(graph, ops);
   add_control_edges(graph);
   gate_writes(graph, check_nan);
-  OrderedGraph traced = in_order(graph, sorted(graph, ById<NodeId, int>(graph.nodes.size(), 0)));
+  const std::vector<NodeId> traced_order = sorted(graph, ById<NodeId, int>(graph.nodes.size(), 0));
+  OrderedGraph traced = in_order(std::move(graph), traced_order);
   // Without transfers, every order takes the same time.
   if (std::find(traced.stream.begin(), traced.stream.end(), StreamKind::comm) == traced.stream.end()) return traced;
   traced.seconds = seconds_of(traced, costs, max_slots);

@@ -18,8 +18,13 @@ Cost work_in(const Graph& graph, NodeId id, const std::vector<Layout>& in, const
   const Mesh& mesh = graph.mesh(node.outputs[0]);
   auto parts = [&](const std::vector<ValueId>& values, const std::vector<Layout>& layouts) {
     std::vector<TensorType> types;
+    types.reserve(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const TensorType& type = graph.type(values[i]);
+      if (graph.mesh(values[i]).size() == 1 && mesh.size() == 1) {  // the part is the whole
+        types.push_back(type);
+        continue;
+      }
       types.push_back({type.dtype, shape_of(local_box(type.shape, mesh, layouts[i], 0))});
     }
     return types;
@@ -74,6 +79,7 @@ std::int64_t largest_part(const Graph& graph, ValueId value) {
 }
 
 std::int64_t largest_part(const TensorType& type, const Mesh& mesh, const Layout& layout) {
+  if (mesh.size() == 1) return type.bytes();
   return count_of(shape_of(local_box(type.shape, mesh, layout, 0))) * size_of(type.dtype);
 }
 
