@@ -17,7 +17,8 @@ dnnl::primitive_attr OneDnnCall::attributes() {
 }
 
 int OneDnnCall::bind(MemorySource from, std::int64_t position, const dnnl::memory::desc& desc) {
-  bound_.push_back({from, position, desc, dnnl::memory(desc, engine_, nullptr)});
+  bound_.push_back(
+      {from, position, desc, use_ == OneDnnUse::run ? dnnl::memory(desc, engine_, nullptr) : dnnl::memory()});
   return static_cast<int>(bound_.size()) - 1;
 }
 
@@ -36,16 +37,17 @@ int OneDnnCall::reorder_to(int memory, const dnnl::memory::desc& required) {
 
 void OneDnnCall::reorder(int from, int to) {
   const dnnl::reorder::primitive_desc pd(engine_, desc(from), engine_, desc(to), attributes());
-  add(dnnl::reorder(pd), pd.scratchpad_desc(), {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+  add<dnnl::reorder>(pd, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
 }
 
-void OneDnnCall::add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
-                     std::initializer_list<std::pair<int, int>> args) {
+void OneDnnCall::add_step(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+                          std::initializer_list<std::pair<int, int>> args) {
+  const int scratch = scratchpad.get_size() > 0 ? temporary(scratchpad) : -1;
+  if (use_ == OneDnnUse::describe) return;
   Step step{primitive, {}};
   for (const auto& [arg, memory] : args)
     step.args.push_back({arg, bound_[static_cast<std::size_t>(memory)].memory.get()});
-  if (scratchpad.get_size() > 0)
-    step.args.push_back({DNNL_ARG_SCRATCHPAD, bound_[static_cast<std::size_t>(temporary(scratchpad))].memory.get()});
+  if (scratch >= 0) step.args.push_back({DNNL_ARG_SCRATCHPAD, bound_[static_cast<std::size_t>(scratch)].memory.get()});
   steps_.push_back(std::move(step));
 }
 

@@ -35,10 +35,14 @@ class OneDnnTeam {
   int old_threads_, team_ = 1;
 };
 
+// What a OneDnnCall is made for. The compiler asks for descriptions of many calls that it then merges with others;
+// they do not need the primitives, because generating the code of one takes up to a millisecond.
+enum class OneDnnUse : std::uint8_t { describe, run };
+
 // Primitives run in the order of `add`. Scratchpads and blocked copies of operands are in the kernel's workspace.
 class OneDnnCall {
  public:
-  explicit OneDnnCall(int team) : team_(team), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
+  OneDnnCall(int team, OneDnnUse use) : team_(team), use_(use), engine_(dnnl::engine::kind::cpu, 0), stream_(engine_) {}
 
   const dnnl::engine& engine() const { return engine_; }
   static dnnl::primitive_attr attributes();  // with a scratchpad that the caller supplies
@@ -48,8 +52,10 @@ class OneDnnCall {
   // Returns `memory` if it has the format `desc`. Otherwise adds a reorder into a temporary and returns the temporary.
   int reorder_to(int memory, const dnnl::memory::desc& desc);
   void reorder(int from, int to);
-  void add(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
-           std::initializer_list<std::pair<int, int>> args);
+  template <class Primitive>
+  void add(const typename Primitive::primitive_desc& description, std::initializer_list<std::pair<int, int>> args) {
+    add_step(use_ == OneDnnUse::run ? Primitive(description) : dnnl::primitive(), description.scratchpad_desc(), args);
+  }
   const dnnl::memory::desc& desc(int memory) const { return bound_[static_cast<std::size_t>(memory)].desc; }
   // Appends an in-place ReLU on the first output, which must be dense. No oneDNN post-operation is used, because
   // eltwise relu, eltwise clip and binary max of oneDNN 2.6 turn NaN into 0. The result of the product is still in the
@@ -57,7 +63,7 @@ class OneDnnCall {
   void add_relu(const View& y);
 
   std::int64_t workspace() const { return workspace_; }
-  void run(const KernelArgs& args);  // must not run on two threads at the same time
+  void run(const KernelArgs& args);  // only if made for OneDnnUse::run; not on two threads at the same time
 
  private:
   enum class MemorySource : std::uint8_t { in, out, workspace };
@@ -73,8 +79,11 @@ class OneDnnCall {
     std::vector<dnnl_exec_arg_t> args;
   };
   int bind(MemorySource from, std::int64_t position, const dnnl::memory::desc& desc);
+  void add_step(const dnnl::primitive& primitive, const dnnl::memory::desc& scratchpad,
+                std::initializer_list<std::pair<int, int>> args);
 
   int team_;
+  OneDnnUse use_;
   dnnl::engine engine_;
   dnnl::stream stream_;
   std::vector<BoundMemory> bound_;

@@ -82,11 +82,9 @@ bool onednn_conv2d(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   const int x = plan.input(0, c->x), w = plan.reorder_to(plan.input(1, c->w), pd.weights_desc()),
             y = plan.output(0, c->y);
   if (bias)
-    plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
-             {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, y}});
-  else
-    plan.add(dnnl::convolution_forward(pd), pd.scratchpad_desc(),
-             {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
+    plan.add<dnnl::convolution_forward>(
+        pd, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, y}});
+  else plan.add<dnnl::convolution_forward>(pd, {{DNNL_ARG_SRC, x}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DST, y}});
   if (relu) plan.add_relu(call.out[0]);
   return true;
 }
@@ -107,8 +105,8 @@ bool onednn_conv2d_grad_input(OneDnnCall& plan, const CallSpec& call, std::strin
   if (is_reference(implementation.c_str())) return false;
   const int dy = plan.input(0, c->y), w = plan.reorder_to(plan.input(1, c->w), pd.weights_desc()),
             dx = plan.output(0, c->x);
-  plan.add(dnnl::convolution_backward_data(pd), pd.scratchpad_desc(),
-           {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}});
+  plan.add<dnnl::convolution_backward_data>(pd,
+                                            {{DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_WEIGHTS, w}, {DNNL_ARG_DIFF_SRC, dx}});
   return true;
 }
 
@@ -128,8 +126,8 @@ bool onednn_conv2d_grad_weight(OneDnnCall& plan, const CallSpec& call, std::stri
   const int x = plan.input(0, c->x), dy = plan.input(1, c->y), out = plan.output(0, c->w);
   const bool same_format = pd.diff_weights_desc() == c->w;
   const int dw = same_format ? out : plan.temporary(pd.diff_weights_desc());
-  plan.add(dnnl::convolution_backward_weights(pd), pd.scratchpad_desc(),
-           {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
+  plan.add<dnnl::convolution_backward_weights>(
+      pd, {{DNNL_ARG_SRC, x}, {DNNL_ARG_DIFF_DST, dy}, {DNNL_ARG_DIFF_WEIGHTS, dw}});
   if (!same_format) plan.reorder(dw, out);
   return true;
 }

@@ -57,11 +57,10 @@ bool onednn_matmul(OneDnnCall& plan, const CallSpec& call, std::string& implemen
   const int ma = plan.input(exchanged ? 1 : 0, a_desc), mb = plan.input(exchanged ? 0 : 1, b_desc),
             my = plan.output(0, y_desc);
   if (bias)
-    plan.add(
-        dnnl::matmul(pd), pd.scratchpad_desc(),
+    plan.add<dnnl::matmul>(
+        pd,
         {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_BIAS, plan.input(2, bias_desc)}, {DNNL_ARG_DST, my}});
-  else
-    plan.add(dnnl::matmul(pd), pd.scratchpad_desc(), {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, my}});
+  else plan.add<dnnl::matmul>(pd, {{DNNL_ARG_SRC, ma}, {DNNL_ARG_WEIGHTS, mb}, {DNNL_ARG_DST, my}});
   if (relu) plan.add_relu(y);
   return true;
 }

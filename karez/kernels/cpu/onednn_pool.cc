@@ -50,8 +50,7 @@ bool onednn_avg_pool(OneDnnCall& plan, const CallSpec& call, std::string& implem
   const auto pd = forward_of(plan, *p);
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  plan.add(dnnl::pooling_v2_forward(pd), pd.scratchpad_desc(),
-           {{DNNL_ARG_SRC, plan.input(0, p->x)}, {DNNL_ARG_DST, plan.output(0, p->y)}});
+  plan.add<dnnl::pooling_v2_forward>(pd, {{DNNL_ARG_SRC, plan.input(0, p->x)}, {DNNL_ARG_DST, plan.output(0, p->y)}});
   return true;
 }
 
@@ -64,8 +63,8 @@ bool onednn_avg_pool_grad(OneDnnCall& plan, const CallSpec& call, std::string& i
       plan.engine(), forward_of(plan, *p));
   implementation = pd.impl_info_str();
   if (is_reference(implementation.c_str())) return false;
-  plan.add(dnnl::pooling_v2_backward(pd), pd.scratchpad_desc(),
-           {{DNNL_ARG_DIFF_DST, plan.input(0, p->y)}, {DNNL_ARG_DIFF_SRC, plan.output(0, p->x)}});
+  plan.add<dnnl::pooling_v2_backward>(
+      pd, {{DNNL_ARG_DIFF_DST, plan.input(0, p->y)}, {DNNL_ARG_DIFF_SRC, plan.output(0, p->x)}});
   return true;
 }
 

@@ -10,13 +10,14 @@
 namespace karez::kernels {
 namespace {
 
-std::shared_ptr<OneDnnCall> build_plan(OneDnnBuild build, const CallSpec& call, std::string& implementation) {
+std::shared_ptr<OneDnnCall> build_plan(OneDnnBuild build, const CallSpec& call, std::string& implementation,
+                                       OneDnnUse use = OneDnnUse::describe) {
   for (const auto* views : {&call.in, &call.out})
     for (const View& view : *views)
       if (view.strides.size() != view.shape.size() || view.count() == 0) return nullptr;
   if (call.in.empty() || call.out.empty() || call.team < 1) return nullptr;
   const OneDnnTeam scope(call.team);
-  auto plan = std::make_shared<OneDnnCall>(call.team);
+  auto plan = std::make_shared<OneDnnCall>(call.team, use);
   try {
     if (!build(*plan, call, implementation) || is_reference(implementation.c_str())) return nullptr;
   } catch (const dnnl::error&) {  // no implementation for these formats
@@ -40,7 +41,7 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
   row.name = cat("onednn.", op);
   row.op = op;
   row.rank = 10;
-  // Each of the three functions builds the plan; this is cheap, because oneDNN caches its primitives.
+  // Each of the three functions builds the plan. Only `prepare` generates code.
   row.supports = [build](const CallSpec& call) {
     std::string name;
     return build_plan(build, call, name) != nullptr;
@@ -53,7 +54,7 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
   };
   row.prepare = [build](const CallSpec& call) -> PreparedKernel {
     std::string name;
-    auto plan = build_plan(build, call, name);
+    auto plan = build_plan(build, call, name, OneDnnUse::run);
     if (plan == nullptr)
       fail("oneDNN has no fast kernel for ", print(call), name.empty() ? "" : "; its implementation is ", name);
     return [plan = std::move(plan)](const KernelArgs& args) { plan->run(args); };
@@ -64,7 +65,7 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
 }  // namespace
 
 std::vector<KernelRow> onednn_rows() {
-  // A plan owns its primitives; oneDNN's cache only serves repeated requests within one compile. With the default of
+  // A plan owns its primitives; oneDNN's cache only serves equal calls of one program. With the default of
   // 1024 entries, the cache would retain unused primitives: 14 MB for earlier batch sizes.
   if (dnnl::get_primitive_cache_capacity() > 256) dnnl::set_primitive_cache_capacity(256);
   std::vector<KernelRow> rows;
