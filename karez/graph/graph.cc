@@ -62,7 +62,11 @@ Attrs attrs_at(const Node& node, int act) {
 }
 
 ById<ValueId, std::vector<Use>> uses_of(const Graph& graph) {
+  ById<ValueId, std::size_t> counts(graph.values.size(), 0);
+  for (const Node& node : graph.nodes)
+    for (ValueId in : node.inputs) ++counts[in];
   ById<ValueId, std::vector<Use>> uses(graph.values.size());
+  for (ValueId value : uses.ids()) uses[value].reserve(counts[value]);
   for (NodeId n : graph.nodes.ids())
     for (std::size_t i = 0; i < graph.nodes[n].inputs.size(); ++i)
       uses[graph.nodes[n].inputs[i]].push_back({n, static_cast<int>(i)});

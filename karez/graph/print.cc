@@ -1,4 +1,6 @@
 // Prints a graph with one line per node; karez/graph/parse.cc parses the text.
+#include "karez/graph/print.h"
+
 #include <algorithm>
 #include <cctype>
 
@@ -19,12 +21,14 @@ std::string graph_name(const std::string& name) {
 
 // Returns "f32[64@data, 10; sum@model] on mesh1"; the default mesh is omitted.
 std::string type_text(const Graph& graph, const TensorType& type, int mesh, const std::optional<Layout>& layout) {
-  std::string text = print(type);
+  std::string text;
   if (layout) {  // an invalid layout is printed, too, but cannot be parsed
     bool is_valid_layout = mesh >= 0 && static_cast<std::size_t>(mesh) < graph.meshes.size() &&
                            is_valid(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout);
     text = is_valid_layout ? print(type, graph.meshes[static_cast<std::size_t>(mesh)], *layout)
-                           : cat(text, " with layout ", print(*layout));
+                           : cat(print(type), " with layout ", print(*layout));
+  } else {
+    text = print(type);
   }
   return mesh == 0 ? text : cat(text, " on mesh", mesh);
 }
@@ -40,6 +44,8 @@ std::string mesh_text(const Mesh& mesh) {
 
 class Printer {
  public:
+  explicit Printer(bool with_sources = true) : with_sources_(with_sources) {}
+
   // Meshes of a region are printed only if they differ from those of the outer graph.
   void write(const Graph& graph, const std::vector<Mesh>& outer_meshes, const std::string& margin) {
     out_ += cat(margin, "graph ", graph_name(graph.name));
@@ -76,8 +82,8 @@ class Printer {
     if (!node.attrs.empty()) out_ += cat(" ", node.attrs.print());
     if (!node.outputs.empty())
       out_ += cat(" : ", join(node.outputs, ", ", [&](ValueId id) { return type_text(graph, id); }));
-    if (!node.path.empty()) out_ += cat(" in ", quote(node.path));
-    if (!node.where.empty()) out_ += cat(" at ", quote(node.where));
+    if (with_sources_ && !node.path.empty()) out_ += cat(" in ", quote(node.path));
+    if (with_sources_ && !node.where.empty()) out_ += cat(" at ", quote(node.where));
     if (node.acts != 1) out_ += cat(" acts ", node.acts);
     for (const Attrs& attrs_of_act : node.act_attrs) out_ += cat(" ", attrs_of_act.print());
     if (node.setup) out_ += " setup";
@@ -91,6 +97,7 @@ class Printer {
     out_ += "\n";
   }
 
+  bool with_sources_;
   std::string out_;
 };
 
@@ -98,6 +105,12 @@ class Printer {
 
 std::string print(const Graph& graph) {
   Printer printer;
+  printer.write(graph, Graph().meshes, "");
+  return printer.take();
+}
+
+std::string print_without_sources(const Graph& graph) {
+  Printer printer(false);
   printer.write(graph, Graph().meshes, "");
   return printer.take();
 }

@@ -17,6 +17,7 @@ void compile_with_catalog(Compilation& c) {
   if (c.options.memory == 0) return;
   const auto begin = std::chrono::steady_clock::now();
   fit_memory(c);
+  verify(c.plan);
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   c.passes.push_back({"fit_memory", seconds, c.options.keep_text ? print(c.plan) : std::string()});
 }

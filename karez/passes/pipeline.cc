@@ -38,9 +38,18 @@ namespace {
 
 constexpr long page = 4096;  // bytes; memory is committed in pages
 
+bool has_regions(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); });
+}
+bool needs_unroll(const Compilation& c) {
+  const auto is_fixed = [](const auto& one) { return one.layout.has_value(); };
+  const Graph& g = c.graph;
+  return has_regions(g) || std::any_of(g.values.begin(), g.values.end(), is_fixed) ||
+         std::any_of(g.outputs.begin(), g.outputs.end(), is_fixed) ||
+         std::any_of(g.variables.begin(), g.variables.end(), [](const Variable& v) { return v.stored.has_value(); });
+}
 void run_unroll(Compilation& c) {
-  if (std::any_of(c.graph.nodes.begin(), c.graph.nodes.end(), [](const Node& node) { return !node.regions.empty(); }))
-    c.graph = unroll(c.graph, *c.ops);
+  if (has_regions(c.graph)) c.graph = unroll(c.graph, *c.ops);
   // This runs after regions are unrolled, so that no later pass sees an axis that splits nothing.
   c.graph = with_effective_layouts(std::move(c.graph));
 }
@@ -117,8 +126,8 @@ void run_memory(Compilation& c) { c.plan = memory(std::move(c.plan), {.tolerance
 
 using enum PassResult;
 constexpr Pass passes[] = {
-    {"unroll", run_unroll, graph},                    // first: no other pass supports regions
-    {"canonicalise", run_canonicalise, graph, true},  // before the expensive passes: removed nodes cost them no time
+    {"unroll", run_unroll, graph, false, needs_unroll},  // first: no other pass supports regions
+    {"canonicalise", run_canonicalise, graph, true},     // before the expensive passes: removed nodes cost them no time
     // After canonicalise, so that each value is cast once; before shard, which also chooses the layouts of casts.
     {"cast", run_cast, graph, false,
      [](const Compilation& c) { return needs_casts(c.graph, c.options.amp) || c.options.memory > 0; }},
@@ -129,7 +138,8 @@ constexpr Pass passes[] = {
     {"shard", run_shard, graph},
     // After shard: inserts boxes between nodes of different layouts.
     {"box", run_box, graph, false, [](const Compilation& c) { return !has_only_single_devices(c.graph); }},
-    {"bucket", run_bucket, graph, true},        // after box: groups the boxes that box inserted
+    // After box: groups the boxes that box inserted.
+    {"bucket", run_bucket, graph, true, [](const Compilation& c) { return !has_only_single_devices(c.graph); }},
     {"order", run_order, graph},                // after bucket: transfers are nodes to be ordered like all others
     {"segment", run_segment, segments},         // after order: the nodes of a segment are in that order
     {"anchor", run_anchor, graph, true},        // after segment: anchor fixes when segments run
@@ -185,6 +195,7 @@ void run_pipeline(Compilation& c) {
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     c.passes.push_back({pass.name, seconds, c.options.keep_text ? text_of(c, pass.result) : std::string()});
   }
+  verify(c.plan);
 }
 
 }  // namespace karez::passes

@@ -1,4 +1,5 @@
-// The pipeline, which runs all passes in a fixed order, verifies the result of each pass and measures its time.
+// The pipeline, which runs all passes in a fixed order, verifies the graph after each pass and the plan at the end, and
+// measures the time of each pass.
 #pragma once
 
 #include <initializer_list>

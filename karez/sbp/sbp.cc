@@ -25,7 +25,7 @@ Layout broadcast_layout(const Mesh& mesh) { return Layout(mesh.axes.size(), B())
 std::string print(const TensorType& type, const Mesh& mesh, const Layout& layout) {
   std::string reason;
   require(ErrorKind::layout, is_valid(type, mesh, layout, &reason), reason);
-  std::string out = cat(type.dtype, "[");
+  std::string out = cat(name_of(type.dtype), "[");
   for (int d = 0; d < type.rank(); ++d) {
     out += cat(d > 0 ? ", " : "", type.shape[d]);
     for (int a = 0; a < mesh.rank(); ++a)
@@ -42,12 +42,14 @@ std::string print(const TensorType& type, const Mesh& mesh, const Layout& layout
 
 Shape shape_of(const Box& box) {
   Shape out;
+  out.reserve(box.size());
   for (Range r : box) out.push_back(r.size());
   return out;
 }
 
 Box full_box(const Shape& shape) {
   Box out;
+  out.reserve(shape.size());
   for (std::int64_t size : shape) out.push_back({0, size});
   return out;
 }

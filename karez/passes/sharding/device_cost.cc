@@ -9,22 +9,28 @@ namespace karez::passes {
 
 namespace {
 
+bool is_free(const Node& node) {
+  const Role role = node.op->role;
+  return may_alias(node) || role == Role::transition || role == Role::transfer || role == Role::state ||
+         role == Role::constant;
+}
+
+// The work of the node on a mesh of one device, whose part of every value is the whole.
+Cost whole_work(const Graph& graph, NodeId id) {
+  const Node& node = graph.node(id);
+  const NodeView view{&graph, id};
+  return is_free(node) ? Cost() : cost_of(*node.op, view.in_types(), view.out_types(), node.attrs);
+}
+
 Cost work_in(const Graph& graph, NodeId id, const std::vector<Layout>& in, const std::vector<Layout>& out) {
   const Node& node = graph.node(id);
-  Role role = node.op->role;
-  if (may_alias(node) || role == Role::transition || role == Role::transfer || role == Role::state ||
-      role == Role::constant)
-    return {};
   const Mesh& mesh = graph.mesh(node.outputs[0]);
+  if (mesh.size() == 1) return whole_work(graph, id);
+  if (is_free(node)) return {};
   auto parts = [&](const std::vector<ValueId>& values, const std::vector<Layout>& layouts) {
     std::vector<TensorType> types;
-    types.reserve(values.size());
     for (std::size_t i = 0; i < values.size(); ++i) {
       const TensorType& type = graph.type(values[i]);
-      if (graph.mesh(values[i]).size() == 1 && mesh.size() == 1) {  // the part is the whole
-        types.push_back(type);
-        continue;
-      }
       types.push_back({type.dtype, shape_of(local_box(type.shape, mesh, layouts[i], 0))});
     }
     return types;
@@ -64,6 +70,7 @@ double device_seconds(const Graph& graph, NodeId id, const CostTable& costs) {
 }
 
 Cost device_work(const Graph& graph, NodeId id) {
+  if (graph.mesh(graph.node(id).outputs[0]).size() == 1) return whole_work(graph, id);
   auto layouts = [&](const std::vector<ValueId>& values) {
     std::vector<Layout> found;
     found.reserve(values.size());

@@ -1,4 +1,5 @@
 // Moves ReLU after max pooling. The result is identical, and with 2 x 2 windows ReLU runs on a quarter of the elements.
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -17,6 +18,8 @@ struct PooledRelu {
 };
 
 std::vector<PooledRelu> find_pooled_relus(const Graph& graph) {
+  if (std::none_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& n) { return n.op->name == "max_pool"; }))
+    return {};
   auto uses = uses_of(graph);
   std::set<ValueId> results;
   for (const Output& output : graph.outputs) results.insert(output.value);

@@ -27,7 +27,7 @@ const OpDef* SegmentCalls::op_of(const LocalCall& call) const {
 }
 
 void SegmentCalls::count_uses() {
-  users_.clear();
+  for (auto& [root, users] : users_) users.clear();  // keeps the memory: `regroup` counts again for each group
   for (std::size_t i = 0; i < calls_.size(); ++i)
     if (!is_removed(calls_[i]))
       for (LocalId in : calls_[i].in) users_[root(in)].push_back(i);
@@ -126,13 +126,13 @@ void SegmentCalls::regroup(std::size_t first, std::size_t last, const std::vecto
 bool SegmentCalls::is_needed_until(LocalId root, std::size_t call) const {
   if (outlives_calls(root)) return true;
   const auto at = users_.find(root);
-  return at != users_.end() && at->second.back() >= call;
+  return at != users_.end() && !at->second.empty() && at->second.back() >= call;
 }
 
 bool SegmentCalls::bypass(std::size_t i, bool (*may_read_operand)(const LocalCall&)) {
   const LocalId out = calls_[i].out[0], in = calls_[i].in[0];
   const auto users = users_.find(root(out));
-  if (users == users_.end() || crosses_[root(out)] || values_[root(out)].variable >= 0) return false;
+  if (users == users_.end() || users->second.empty() || crosses_[root(out)] || values_[root(out)].variable >= 0) return false;
   std::vector<std::pair<std::size_t, LocalCall>> changed_calls;
   for (std::size_t user : users->second) {
     if (!changed_calls.empty() && changed_calls.back().first == user) continue;  // the call reads the value twice
@@ -164,7 +164,6 @@ void SegmentCalls::remove_uses(std::size_t index) {
   for (LocalId in : calls_[index].in) {
     auto& users = users_[root(in)];
     users.erase(std::lower_bound(users.begin(), users.end(), index));
-    if (users.empty()) users_.erase(root(in));
   }
 }
 

@@ -92,7 +92,7 @@ class SegmentCalls {
   int team_;
   std::vector<LocalCall>& calls_;
   const ById<LocalId, bool>& crosses_;                 // by root: true if another actor reads it
-  std::map<LocalId, std::vector<std::size_t>> users_;  // by root
+  std::map<LocalId, std::vector<std::size_t>> users_;  // by root; may be empty
 };
 
 }  // namespace karez::passes
