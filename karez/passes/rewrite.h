@@ -13,6 +13,10 @@ namespace karez::passes {
 class Rewrite {
  public:
   explicit Rewrite(const Graph& old_graph);
+  // Moves attributes, texts and regions of kept nodes out of the old graph instead of copying them. The caller may still
+  // read all other fields, and must keep the graph until `finish`.
+  struct MoveNodes {};
+  Rewrite(Graph& old_graph, MoveNodes);
 
   // The new id of an old value; set by keep() or map().
   ValueId at(ValueId old) const { return values_[old]; }
@@ -32,7 +36,10 @@ class Rewrite {
   const Graph& graph() const { return new_graph_; }
 
  private:
+  Node copy_or_move(NodeId old);
+
   const Graph& old_graph_;
+  Graph* moved_graph_ = nullptr;  // the old graph if its nodes are moved
   Graph new_graph_;
   ById<ValueId, ValueId> values_;
   ById<NodeId, NodeId> nodes_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <utility>
 
 #include "karez/passes/logical/algebra/rules.h"
 #include "karez/passes/rewrite.h"
@@ -23,7 +24,7 @@ int remove_dead(Graph& graph) {
       for (ValueId in : graph.node(NodeId(n)).inputs) need(in);
   const auto removed = static_cast<int>(std::count(needed.begin(), needed.end(), false));
   if (removed == 0) return 0;
-  Rewrite rewrite(graph);
+  Rewrite rewrite(graph, Rewrite::MoveNodes{});
   for (NodeId n : graph.nodes.ids())
     if (needed[n]) rewrite.keep(n);
   graph = rewrite.finish();
@@ -53,7 +54,7 @@ int simplify_algebra(Graph& graph, RuleCounts& rule_counts) {
     }
   }
   if (replaced_nodes == 0) return graph_rule_applications;
-  Rewrite rewrite(graph);
+  Rewrite rewrite(graph, Rewrite::MoveNodes{});
   for (NodeId n : graph.nodes.ids()) {
     const Node& node = graph.nodes[n];
     std::optional<Replacement>& replacement = replacements[n];

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <variant>
 
 #include "karez/graph/op.h"
@@ -73,7 +74,7 @@ int eliminate_common_subexpressions(Graph& graph) {
     ++merged_nodes;
   }
   if (merged_nodes == 0) return 0;
-  Rewrite rewrite(graph);
+  Rewrite rewrite(graph, Rewrite::MoveNodes{});
   for (NodeId n : graph.nodes.ids()) {
     if (!equal_node[n].valid()) {
       rewrite.keep(n);
