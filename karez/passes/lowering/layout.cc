@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <optional>
 
 #include "karez/base/text.h"
 #include "karez/ops/local_views.h"
@@ -40,7 +41,9 @@ class OrderChooser {
   DimensionOrders run() {
     classify();
     join_groups();
+    known_views_.emplace(graph_.values.size());
     gather_orders();
+    known_views_.reset();
     solve();
     DimensionOrders out(graph_.values.size());
     for (ValueId v : out.ids()) {
@@ -118,11 +121,18 @@ class OrderChooser {
   const OrderGroup* find_group(ValueId value) { return has_order_[value] ? &group(value) : nullptr; }
 
   Shape local_shape(ValueId value) const {
+    if (graph_.mesh(value).size() == 1) return graph_.type(value).shape;
     return shape_of(local_box(graph_.type(value).shape, graph_.mesh(value), *graph_.value(value).layout, 0));
   }
 
   // Returns the view of a value on the first device under the current choices of the groups.
   View view_of(ValueId value) {
+    if (!known_views_) return make_view(value);
+    std::optional<View>& known = (*known_views_)[value];
+    if (!known) known = make_view(value);
+    return *known;
+  }
+  View make_view(ValueId value) {
     const TensorType type{graph_.type(value).dtype, local_shape(value)};
     switch (kind(value)) {
       case Kind::repeated: return View(type.dtype, type.shape, Strides(type.shape.size(), 0));
@@ -359,7 +369,8 @@ class OrderChooser {
   const KernelCatalog& catalog_;
   const CostTable& costs_;
   ById<ValueId, Kind> kind_;
-  ById<ValueId, ValueId> parent_;  // in the forest of groups
+  ById<ValueId, ValueId> parent_;                                  // in the forest of groups
+  std::optional<ById<ValueId, std::optional<View>>> known_views_;  // only while no group changes its order
   ById<ValueId, bool> has_order_;  // true if a group determines the order of the value or of its copy for a transfer
   std::vector<ValueId> transfer_operands_;       // windows and stored values that a transfer reads
   std::map<ValueId, OrderGroup> groups_;         // by the forest's roots

@@ -163,11 +163,10 @@ bool RowGroup::is_repeated(const Members& members, const Member& member) const {
 // The row program of the members. Equal operands are one input, and results that only members read are none.
 std::optional<LocalCall> RowGroup::merge(const Members& members, std::vector<std::size_t>* repeated) const {
   const std::vector<LocalCall>& calls = segment_.calls();
-  LocalCall out = calls[members.back().call];
-  out.in.clear(), out.out.clear(), out.merged.clear();
-  out.spec.in.clear(), out.spec.out.clear();
+  const LocalCall& last = calls[members.back().call];
+  LocalCall out;
+  out.spec.device = last.spec.device, out.node = last.node, out.acts = last.acts;
   std::vector<std::vector<int>> variables(members.size());  // of the operands of each member
-  std::vector<int> of_member;                               // members that operands are results of; negative: inputs
   const Attrs* index = nullptr;                             // of the one_hot call
   for (std::size_t m = 0; m < members.size(); ++m) {
     const auto& [number, row] = members[m];
@@ -200,20 +199,21 @@ std::optional<LocalCall> RowGroup::merge(const Members& members, std::vector<std
   program.inputs = static_cast<int>(out.in.size());
   if (out.in.size() > max_operands || out.in.size() + members.size() > static_cast<std::size_t>(max_row_variables))
     return std::nullopt;
+  std::vector<bool> repeats(members.size());
+  for (std::size_t m = 0; m < members.size(); ++m) repeats[m] = is_repeated(members, members[m]);
   for (std::size_t m = 0; m < members.size(); ++m) {
     std::vector<Expr> with;
+    with.reserve(variables[m].size());
     for (int v : variables[m])
       with.push_back(base::expr_variable(v < max_row_variables ? v : program.inputs + v - max_row_variables));
     program.statements.push_back({members[m].row.kind, substitute(members[m].row.expr, with)});
     const LocalCall& call = calls[members[m].call];
-    const bool repeats = is_repeated(members, members[m]);
-    if (repeats && repeated != nullptr) repeated->push_back(members[m].call);
-    bool is_result = !repeats && is_read_elsewhere(members, call.out[0]);
+    if (repeats[m] && repeated != nullptr) repeated->push_back(members[m].call);
+    bool is_result = !repeats[m] && is_read_elsewhere(members, call.out[0]);
     for (std::size_t other = m + 1; other < members.size() && !is_result; ++other) {
       const std::vector<LocalId>& in = calls[members[other].call].in;
-      is_result = is_repeated(members, members[other]) && std::any_of(in.begin(), in.end(), [&](LocalId operand) {
-                    return segment_.root(operand) == call.out[0];
-                  });
+      is_result = repeats[other] && std::any_of(in.begin(), in.end(),
+                                                [&](LocalId operand) { return segment_.root(operand) == call.out[0]; });
     }
     if (is_result) {
       program.results.push_back(program.inputs + static_cast<int>(m));
