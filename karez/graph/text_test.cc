@@ -8,6 +8,7 @@
 #include <random>
 
 #include "karez/base/test_golden.h"
+#include "karez/graph/print.h"
 
 namespace karez::graph {
 namespace {
@@ -58,6 +59,14 @@ TEST(GraphText, EveryFeatureRoundTrips) {
 }
 )";
   EXPECT_TRUE(same_lines(reprint(text), text));
+}
+
+TEST(GraphText, WithoutSourcesTheTextHasNoModulesAndNoLines) {
+  OpTable ops = test_ops();
+  const char* text =
+      "graph main {\n  %0 = input() {dtype=\"f32\", shape=[2]} : f32[2] in \"fc\" at \"net.cc:3\" setup\n}\n";
+  EXPECT_EQ(print_without_sources(parse_graph(text, ops)),
+            "graph main {\n  %0 = input() {dtype=\"f32\", shape=[2]} : f32[2] setup\n}\n");
 }
 
 TEST(GraphText, AnEmptyGraphRoundTrips) { EXPECT_TRUE(golden(reprint("graph main{}"), "graph main {\n}\n")); }
