@@ -27,7 +27,6 @@
 #include "karez/base/interrupt.h"
 #include "karez/base/log.h"
 #include "karez/base/text.h"
-#include "karez/data/stages/batch_rows.h"
 #include "karez/passes/compile.h"
 #include "karez/passes/logical/canonicalise.h"
 #include "karez/passes/logical/place.h"
@@ -101,31 +100,6 @@ Future Function::call(std::vector<Argument> arguments) const {
       plan_for(s, signature);
     }
   } catch (const Error& error) { throw explain_parts(error, arguments); }
-}
-
-// Returns an argument's entry in the signature, and copies the bytes of a host array.
-Function::ArgumentSignature Function::argument_signature(const State& s, Argument& argument, std::size_t number) {
-  WorldState& world = *s.mesh.world;
-  if (argument.on_mesh.valid()) {
-    const ArrayValue& array = ArrayValue::of(argument.on_mesh);
-    require(array.living_world().get() == &world, "argument ", number, " of function '", s.options.name,
-            "' is an array of a different world; pass the host array that read() returns");
-    return {array.spec->type, *array.spec};
-  }
-  const bool prefetched = !argument.array.valid();
-  if (!prefetched)
-    argument.feed = {argument.batch_rows ? data::rows_source(argument.array, argument.batch_rows)
-                     : argument.donated  ? array_source(argument.array)
-                                         : world.copies.copy(argument.array),
-                     0};
-  require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
-  if (!argument.part) return {argument.feed.source->type(), {}, prefetched};
-  const std::string description = cat("argument ", number, " of function '", s.options.name, "' (",
-                                      karez::print(s.where), "), a part passed by local(),");
-  const LocalPart part =
-      local_part(argument.array.type(), argument.rows, meshes_of(s.mesh, s.options), world.ranks.rank(), description);
-  argument.feed.source = part_source(argument.feed.source, part);
-  return {part.whole, {}, false, part.axes};
 }
 
 Argument::Argument(const Tensor& tensor, SourceLine where) {
@@ -283,7 +257,7 @@ bool Function::same_program(const CompiledProgram& c, const Trace& trace) {
                     same_parameter) &&
          std::equal(c.scalars.begin(), c.scalars.end(), trace.host_scalars().begin(), trace.host_scalars().end(),
                     same_scalar) &&
-         print(c.graph) == print(trace.graph);
+         c.gradients == gradient_outputs(trace) && print(c.graph) == print(trace.graph);
 }
 
 std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
@@ -306,8 +280,8 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   std::vector<std::string> names;  // the names of the variables in the program, by parameter
   for (const Variable& variable : trace.graph.variables) names.push_back(variable.name);
   fix_layouts(world, trace, trace.graph, s.options.rules);
-  out->planner_input = trace.graph;
   out->batch = batch_of(s.options, signature);
+  out->gradients = gradient_outputs(trace);
   world.data_bytes = world.data_threads->data_bytes(world.options.in_flight);
   if (world.common_settings.memory > 0)
     world.data_bytes = agree_on_maximum(
@@ -315,6 +289,8 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
         cat("the bytes of data sets for a plan of function '", s.options.name, "' (", karez::print(s.where), ")"));
   Compilation c = make_compilation(world, std::move(trace.graph), s.options, out->batch, trace.remat);
   c.options.predict = !is_expression(s.mesh);  // nobody can ask for the predicted seconds of an expression
+  fix_gradient_layouts(world, out->gradients, c);
+  out->planner_input = c.graph;
   c = compile_program(world, std::move(c));
   agree_on_program(world, c.plan.program_hash,
                    cat("a plan of function '", s.options.name, "' (", karez::print(s.where), ")"),

@@ -72,6 +72,10 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
                              const GradientTargets& targets, const BackwardOptions& options = {},
                              SourceLine where = SourceLine::current());
 
+// Returns the gradient of a parameter on the mesh and in the layout in which its world stores the parameter; the
+// gradient itself if the parameter is not stored. `backward` returns such gradients of parameters.
+Tensor in_layout_of(const Parameter& parameter, const Tensor& gradient, SourceLine where = SourceLine::current());
+
 // Returns tensor.array() for a caller that reads or waits for the array. With several ranks, all of them must call
 // computed. If only some of them do, their calls throw and nothing is computed.
 Array computed(const Tensor& tensor, SourceLine where = SourceLine::current());

@@ -22,19 +22,25 @@ void compile_with_catalog(Compilation& c) {
   c.passes.push_back({"fit_memory", seconds, c.options.keep_text ? print(c.plan) : std::string()});
 }
 
-}  // namespace
-
-void compile(Compilation& c) {
+template <class Action> void with_catalog_cache(Compilation& c, Action action) {
   const KernelCatalog* const catalog = c.catalog;
   const CatalogCache cache(*catalog);
   c.catalog = &cache;
   try {
-    compile_with_catalog(c);
+    action(c);
   } catch (...) {
     c.catalog = catalog;
     throw;
   }
   c.catalog = catalog;
+}
+
+}  // namespace
+
+void compile(Compilation& c) { with_catalog_cache(c, compile_with_catalog); }
+
+void choose_layouts(Compilation& c) {
+  with_catalog_cache(c, [](Compilation& cached) { run_pipeline_to(cached, "shard"); });
 }
 
 }  // namespace karez::passes

@@ -11,4 +11,7 @@ namespace karez::passes {
 // known.
 void compile(Compilation& c);
 
+// Runs the passes that choose layouts, without regard to the memory limit. Afterwards the graph has the layouts.
+void choose_layouts(Compilation& c);
+
 }  // namespace karez::passes

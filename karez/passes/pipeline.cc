@@ -178,7 +178,9 @@ void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
   for (std::string_view name : names) pass_named(name).run(c);
 }
 
-void run_pipeline(Compilation& c) {
+void run_pipeline(Compilation& c) { run_pipeline_to(c, {}); }
+
+void run_pipeline_to(Compilation& c, std::string_view last) {
   for (const std::string& name : c.options.off)
     require(pass_named(name).can_be_off, "the pass '", name, "' cannot be switched off");
   verify(c.graph);
@@ -194,6 +196,7 @@ void run_pipeline(Compilation& c) {
     }
     double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     c.passes.push_back({pass.name, seconds, c.options.keep_text ? text_of(c, pass.result) : std::string()});
+    if (pass.name == last) break;
   }
   verify(c.plan);
 }

@@ -30,5 +30,6 @@ void run_passes(Compilation& c,
 // Runs all passes on a traced graph, without regard to the memory limit (see compile.h). Errors name the pass, and the
 // node with the user's line if one is known.
 void run_pipeline(Compilation& c);
+void run_pipeline_to(Compilation& c, std::string_view last);  // ends after this pass
 
 }  // namespace karez::passes

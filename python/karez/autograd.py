@@ -68,10 +68,16 @@ def accumulate(target: Tensor, value: Tensor) -> None:
     if old is None:
         set_gradient(target, value)
     elif grad_mode.is_grad_enabled() and _core.requires_gradient(value):
-        set_gradient(target, old + value)
+        set_gradient(target, _stored_as(target, old + value))
     else:
         with grad_mode.no_grad():
-            _core.write(old, old + value)
+            _core.write(old, _stored_as(target, old + value))
+
+
+def _stored_as(target: Tensor, value: Tensor) -> Tensor:
+    """The value as a gradient of the target: that of a parameter is on the devices that store the parameter, in the same
+    layout."""
+    return _core.in_layout_of(target, value) if target._kind == "parameter" else value
 
 
 def backward(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from . import _core
 from .errors import ShapeError, TypeError
 from .functions import cast
 from .type_aliases import Tensor
@@ -29,10 +30,13 @@ def replaced(gradient: Tensor, result: Any) -> Tensor:
 def with_hooks(targets: Sequence[Tensor], gradients: Sequence[Any]) -> list[Any]:
     """The gradients after the hooks of those targets that are parameters; None is no gradient."""
     out = []
-    for target, gradient in zip(targets, gradients):
+    for target, given in zip(targets, gradients):
+        gradient = given
         has_hooks = target._kind == "parameter" and gradient is not None
         for (hook,) in vars(target).get("_gradient_hooks", ()) if has_hooks else ():
             gradient = replaced(gradient, hook(gradient))
+        if gradient is not given and not _core.tracing():
+            gradient = _core.in_layout_of(target, gradient)
         out.append(gradient)
     return out
 

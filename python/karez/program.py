@@ -102,6 +102,8 @@ class Program:
             program.module_hooks = traced_calls.hooks if traced_calls.exist else None
             leaves: list[Any] = []
             program.results = tree_util.tree_flatten(output, _is_result, leaves)
+            if outermost:
+                _core.mark_gradients(len(leaves), [p for p, _, _ in kept])
             program.debug_outputs = output_scope.debug_outputs
             program.gradient_targets = [(weakref.ref(p), replaces) for p, _, replaces in kept]
             program.cleared_gradients = [weakref.ref(p) for p in gradients.cleared()]

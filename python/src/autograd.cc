@@ -96,6 +96,12 @@ void init_autograd(nb::module_& m) {
   m.def("backward", &gradients_of, "outputs"_a, "seeds"_a, "targets"_a, "retain_graph"_a, "create_graph"_a,
         "zeros"_a = true);
   m.def(
+      "in_layout_of",
+      [](const Value& parameter, const Value& gradient) {
+        return Value(in_layout_of(parameter.parameter(), gradient.outside(), user_line()));
+      },
+      "parameter"_a, "gradient"_a);
+  m.def(
       "vector_jacobian_of",
       [](const Operands& outputs, const Operands& seeds, const std::vector<const Value*>& targets) {
         const GradientTargets wrt = targets_from(targets);

@@ -1,5 +1,6 @@
 // Bindings of compiled functions, whose body is a Python callable, with their arguments and results.
 #include "karez/api/compile.h"
+#include "karez/api/trace/trace.h"
 
 #include <nanobind/stl/tuple.h>
 
@@ -173,6 +174,14 @@ void init_compile(nb::module_& m) {
       .def("explain", &Function::explain, "value"_a, nb::call_guard<GilRelease>())
       .def("signatures", &Function::signatures, nb::call_guard<GilRelease>());
   m.def("name_parameters", &name_parameters);
+  m.def(
+      "mark_gradients",
+      [](std::size_t first_output, const std::vector<const Value*>& parameters) {
+        for (const Value* parameter : parameters)
+          Trace::current().gradient_outputs.emplace_back(first_output++, parameter->parameter());
+      },
+      "first_output"_a, "parameters"_a,
+      "The outputs of the function that is being traced, beginning with this one, are gradients of these parameters.");
   nb::class_<LocalRows>(m, "LocalRows", "This rank's rows of an argument.");
   m.def(
       "local", [](nb::object array, std::int64_t rows) { return LocalRows{local(host_array(array), rows)}; }, "array"_a,

@@ -13,6 +13,7 @@
 #include "karez/api/namespace.h"
 #include "karez/api/state/array_value.h"
 #include "karez/api/state/call_outputs.h"
+#include "karez/api/state/program_compilation.h"
 #include "karez/api/state/session_plan.h"
 #include "karez/api/state/world_state.h"
 #include "karez/api/trace/index_checks.h"
@@ -52,6 +53,7 @@ struct Function::CompiledProgram {
   std::vector<Parameter::Identity> parameters;  // the parameters of the trace
   Graph graph;                                  // the graph of the trace
   Graph planner_input;                          // the graph with the layouts that were fixed before planning
+  std::vector<GradientOutput> gradients;        // the outputs that are gradients of parameters
   std::int64_t batch = 0;                       // number of rows of the batch; 0 if there is no batch
   Plan plan;
   double cost = 0;  // predicted seconds

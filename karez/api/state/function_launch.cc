@@ -7,12 +7,40 @@
 
 #include "karez/api/namespace.h"
 #include "karez/api/ranks/rank_agreement.h"
+#include "karez/api/state/array_value.h"
 #include "karez/api/state/compiled_function.h"
+#include "karez/api/state/fixed_layouts.h"
 #include "karez/api/state/local_part.h"
 #include "karez/data/array_source.h"
+#include "karez/data/stages/batch_rows.h"
 #include "karez/runtime/launch/failure.h"
 
 namespace karez {
+
+// Returns an argument's entry in the signature, and copies the bytes of a host array.
+Function::ArgumentSignature Function::argument_signature(const State& s, Argument& argument, std::size_t number) {
+  WorldState& world = *s.mesh.world;
+  if (argument.on_mesh.valid()) {
+    const ArrayValue& array = ArrayValue::of(argument.on_mesh);
+    require(array.living_world().get() == &world, "argument ", number, " of function '", s.options.name,
+            "' is an array of a different world; pass the host array that read() returns");
+    return {array.spec->type, *array.spec};
+  }
+  const bool prefetched = !argument.array.valid();
+  if (!prefetched)
+    argument.feed = {argument.batch_rows ? data::rows_source(argument.array, argument.batch_rows)
+                     : argument.donated  ? array_source(argument.array)
+                                         : world.copies.copy(argument.array),
+                     0};
+  require(argument.feed.source != nullptr, "argument ", number, " of function '", s.options.name, "' has no source");
+  if (!argument.part) return {argument.feed.source->type(), {}, prefetched};
+  const std::string description = cat("argument ", number, " of function '", s.options.name, "' (",
+                                      karez::print(s.where), "), a part passed by local(),");
+  const LocalPart part =
+      local_part(argument.array.type(), argument.rows, meshes_of(s.mesh, s.options), world.ranks.rank(), description);
+  argument.feed.source = part_source(argument.feed.source, part);
+  return {part.whole, {}, false, part.axes};
+}
 
 // With several ranks, begins an op for the call, with which the ranks compare their calls and arguments.
 std::uint64_t Function::begin_call(State& s, const CompiledProgram& c, const std::vector<Argument>& arguments) {

@@ -103,8 +103,25 @@ bool PlanCache::read(Compilation& c, const std::string& key) {
   return true;
 }
 
+bool PlanCache::may_cache(const Compilation& c) const {
+  return !build_.empty() && !c.options.keep_text && c.graph.nodes.size() >= min_nodes;
+}
+
+void PlanCache::choose_layouts(Compilation& c) {
+  if (!may_cache(c)) return passes::choose_layouts(c);
+  const std::string key = cat("layouts\n", key_of(build_, c));
+  if (const auto text = folder_.find(key)) try {
+      Graph graph = parse_graph(*text, *c.ops);
+      verify(graph);
+      c.graph = std::move(graph);
+      return;
+    } catch (const Error& error) { folder_.warn(key, cat("cannot be read: ", error.what())); }
+  passes::choose_layouts(c);
+  folder_.store(key, print(c.graph));
+}
+
 void PlanCache::compile(Compilation& c) {
-  if (build_.empty() || c.options.keep_text || c.graph.nodes.size() < min_nodes) return passes::compile(c);
+  if (!may_cache(c)) return passes::compile(c);
   const std::string key = key_of(build_, c);
   if (read(c, key)) return;
   passes::compile(c);

@@ -19,7 +19,11 @@ class PlanCache {
   // plan, and lists "cache" as its only pass. A plan from disk is verified; a damaged plan is made again.
   void compile(passes::Compilation& c);
 
+  // Calls passes::choose_layouts, or reads its result, which is the graph, from the cache.
+  void choose_layouts(passes::Compilation& c);
+
  private:
+  bool may_cache(const passes::Compilation& c) const;
   bool read(passes::Compilation& c, const std::string& key);
 
   CacheFolder folder_;

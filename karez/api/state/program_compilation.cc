@@ -1,6 +1,7 @@
 // Sets up compilations from the options of a world and a function, and runs them.
 #include "karez/api/state/program_compilation.h"
 
+#include <algorithm>
 #include <mutex>
 #include <utility>
 
@@ -59,6 +60,61 @@ Compilation make_compilation(WorldState& world, Graph graph, const FunctionOptio
   c.options.check_nan = c.options.check_nan || options.check_nan;
   c.options.keep_text = options.keep_text;
   return c;
+}
+
+std::vector<GradientOutput> gradient_outputs(const Trace& trace) {
+  std::vector<GradientOutput> out;
+  const std::vector<Parameter>& parameters = trace.parameters();
+  for (const auto& [output, parameter] : trace.gradient_outputs) {
+    const auto variable = std::find(parameters.begin(), parameters.end(), parameter);
+    if (variable != parameters.end() && !trace.graph.outputs.at(output).layout)
+      out.push_back({output, static_cast<std::size_t>(variable - parameters.begin())});
+  }
+  return out;
+}
+
+namespace {
+
+// Chooses the layouts of variables that have gradients as outputs and no layout yet.
+void fix_unknown_layouts(WorldState& world, const std::vector<GradientOutput>& outputs, Compilation& c) {
+  Compilation first = c;
+  if (c.options.memory == 0) {
+    // A gradient that is an output in the layout of its variable costs as much as one that updates the variable.
+    for (auto [output, variable] : outputs)
+      if (!c.graph.variables[variable].updated.valid())
+        first.graph.variables[variable].updated = c.graph.outputs[output].value;
+    std::vector<Output> others;
+    for (std::size_t i = 0; i < c.graph.outputs.size(); ++i)
+      if (std::none_of(outputs.begin(), outputs.end(), [&](const auto& gradient) { return gradient.output == i; }))
+        others.push_back(c.graph.outputs[i]);
+    first.graph.outputs = std::move(others);
+    world.plans.choose_layouts(first);
+  } else {
+    world.plans.compile(first);  // the layouts must leave enough memory for the complete program
+  }
+  for (auto [output, variable] : outputs) {
+    Variable& target = c.graph.variables[variable];
+    for (const Variable& chosen : first.graph.variables)
+      if (chosen.name == target.name && chosen.stored) target.stored = chosen.stored;
+  }
+}
+
+}  // namespace
+
+void fix_gradient_layouts(WorldState& world, const std::vector<GradientOutput>& outputs, Compilation& c) {
+  if (c.graph.meshes.size() == 1 && c.graph.meshes[0].size() == 1) return;
+  bool is_unknown = false;
+  for (auto [output, variable] : outputs) {
+    const Variable& target = c.graph.variables[variable];
+    ValueId& value = c.graph.outputs[output].value;
+    if (c.graph.value(value).mesh != target.mesh) {
+      value = Builder(c.graph, *c.ops).one("transfer", {value});
+      c.graph.value(value).mesh = target.mesh;
+    }
+    is_unknown = is_unknown || !target.stored;
+  }
+  if (is_unknown) fix_unknown_layouts(world, outputs, c);
+  for (auto [output, variable] : outputs) c.graph.outputs[output].layout = c.graph.variables[variable].stored;
 }
 
 Compilation compile_program(WorldState& world, Compilation c) {

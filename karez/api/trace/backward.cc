@@ -7,7 +7,10 @@
 #include <optional>
 #include <set>
 
+#include "karez/api/functions.h"
 #include "karez/api/namespace.h"
+#include "karez/api/state/array_value.h"
+#include "karez/api/state/world_state.h"
 #include "karez/api/trace/expression_plans.h"
 #include "karez/api/trace/joined_graph.h"
 #include "karez/api/trace/shared_gradients.h"
@@ -121,7 +124,6 @@ namespace {
 std::vector<Tensor> shared_gradients(const Expressions& expressions, const std::vector<Tensor>& outputs,
                                      const std::vector<Tensor>& seeds, const GradientTargets& targets,
                                      const BackwardOptions& options, const SourceLine& where) {
-  const NoGrad no_grad;
   const NumberedRecord record(expressions, outputs, seeds, targets, options);
   if (auto known = record.find(where)) return std::move(*known);
   JoinedGraph joined(expressions, options, where);
@@ -130,7 +132,55 @@ std::vector<Tensor> shared_gradients(const Expressions& expressions, const std::
   return out;
 }
 
+// Runs expressions that read parameters without a layout on several devices. The programs that compute them choose the
+// layouts, in which the gradients will be.
+void store_parameters(const Expressions& expressions, const std::vector<Parameter>& parameters,
+                      const SourceLine& where) {
+  LazyValues values;
+  for (const auto& expression : expressions) {
+    if (!expression->has_mesh || expression->mesh().size() == 1) continue;
+    const auto world = world_of(*expression);
+    const WorldLock lock(*world);
+    for (const Parameter& parameter : expression->trace.parameters())
+      if (std::find(parameters.begin(), parameters.end(), parameter) != parameters.end() &&
+          !world->variables.contains(parameter))
+        for (auto& value : expression->pending_values()) values.push_back(std::move(value));
+  }
+  run(values, where);
+}
+
 }  // namespace
+
+Tensor in_layout_of(const Parameter& parameter, const Tensor& gradient, SourceLine where) {
+  if (gradient.lazy == nullptr) return gradient;
+  const auto producer = gradient.lazy->producer();
+  const Array array = producer == nullptr ? gradient.lazy->array() : Array();
+  std::shared_ptr<WorldState> world;
+  if (array.valid()) world = ArrayValue::of(array).living_world();
+  else if (producer != nullptr && producer->has_world) world = world_of(*producer);
+  if (world == nullptr) return gradient;
+  const auto is_stored_on = [](const StoredVariable& stored, const Mesh& mesh, const Layout* layout) {
+    return stored.mesh == mesh && (mesh.size() == 1 || (layout != nullptr && *layout == stored.layout));
+  };
+  Mesh mesh;
+  Layout layout;
+  {
+    const WorldLock lock(*world);
+    const auto variable = world->variables.find(parameter);
+    if (variable == world->variables.by_key.end()) return gradient;
+    const StoredVariable& stored = variable->second;
+    if (array.valid() ? is_stored_on(stored, array.mesh(), &array.layout())
+                      : producer->has_mesh && is_stored_on(stored, producer->mesh(), nullptr))
+      return gradient;
+    mesh = stored.mesh, layout = stored.layout;
+  }
+  return at_line(where, [&](Trace& t) {
+    t.expression->place_on(world, mesh);
+    const ValueId out = t.builder.one("layout", {t.value(Term(gradient, where))});
+    t.graph.value(out).layout = layout;
+    return t.tensor(out);
+  });
+}
 
 std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
                              const GradientTargets& targets, const BackwardOptions& options, SourceLine where) {
@@ -156,17 +206,22 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
     for (const Tensor& target : targets.leaves)
       if (target.lazy->producer() != nullptr) first.push_back(target.lazy);
   run(first, where);
-  if (options.retain_graph || options.create_graph) {
-    std::optional<NoGrad> no_grad;
-    if (!options.create_graph) no_grad.emplace();
-    return JoinedGraph(expressions, options, where).gradients(outputs, seeds, targets);
-  }
+  store_parameters(expressions, targets.parameters, where);
+  const auto in_layouts = [&](std::vector<Tensor> gradients) {
+    for (std::size_t i = 0; i < targets.parameters.size(); ++i)
+      gradients[i] = in_layout_of(targets.parameters[i], gradients[i], where);
+    return gradients;
+  };
+  std::optional<NoGrad> no_grad;
+  if (!options.create_graph) no_grad.emplace();
+  if (options.retain_graph || options.create_graph)
+    return in_layouts(JoinedGraph(expressions, options, where).gradients(outputs, seeds, targets));
   std::vector<Tensor> out = shared_gradients(expressions, outputs, seeds, targets, options, where);
   for (const auto& expression : expressions)
     for (const auto& weak_value : expression->values)
       if (const auto value = weak_value.lock(); value != nullptr && value->record().expression == expression)
         value->release_record();
-  return out;
+  return in_layouts(std::move(out));
 }
 
 }  // namespace karez

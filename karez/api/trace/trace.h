@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -121,6 +122,8 @@ class Trace {
   // `variable` node in a trace.
   ValueId read(const Parameter& parameter);
   void update(const Parameter& parameter, ValueId value);
+  // The outputs that are gradients of parameters, by index: they get the layouts of the parameters.
+  std::vector<std::pair<std::size_t, Parameter>> gradient_outputs;
   // Marks the result of grad for a parameter that the loss does not depend on: optimisers do not treat these zeros as a
   // gradient.
   void mark_no_gradient(const Tensor& zeros) { no_gradients_.insert(zeros.id); }

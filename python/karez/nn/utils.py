@@ -17,5 +17,5 @@ def clip_grad_norm_(parameters: Any, max_norm: float) -> Tensor:
         raise UserError("clip_grad_norm_: no parameter has a gradient; call loss.backward() first")
     clipped, norm = _core.clip_by_global_norm([p.grad for p in params], max_norm)
     for p, g in zip(params, clipped):
-        p.grad = g
+        p.grad = g if _core.tracing() else _core.in_layout_of(p, g)
     return norm

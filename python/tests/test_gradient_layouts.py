@@ -1,0 +1,237 @@
+"""p.grad is on the devices that store the parameter, in the same layout, outside of compiled functions and after them."""
+
+import numpy as np
+import pytest
+
+import karez as kz
+from karez import F, P, nn
+
+ROWS = np.random.default_rng(0).normal(size=(6, 7)).astype(np.float32)
+LABELS = np.array([0, 3, 1, 2, 6, 5])
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(7, 5), nn.Linear(5, 7)
+
+    def forward(self, x):
+        return self.second(self.first(x).tanh())
+
+
+def loss_of(net):
+    return F.cross_entropy(net(kz.tensor(ROWS)), kz.tensor(LABELS))
+
+
+def net_and_gradients():
+    """A net, and its gradients on one device."""
+    net, twin = Net(), Net()
+    twin.load_state_dict(net.state_dict())
+    loss_of(twin).backward()
+    return net, [p.grad.numpy() for p in twin.parameters()]
+
+
+def store(net, mesh, rules=None, **options):
+    """Lets a compiled function store the parameters on the mesh."""
+    kz.compile(lambda x: net(x), mesh=mesh, rules=rules or {}, **options)(ROWS).numpy()
+
+
+def check(net, expected, factor=1):
+    for p, value in zip(net.parameters(), expected):
+        assert (p.grad.mesh, p.grad.layout) == (p.mesh, p.layout), p.path
+        assert len(p.grad.parts) == p.mesh.size
+        np.testing.assert_allclose(p.grad.numpy(), factor * value, rtol=1e-4, atol=1e-6)
+
+
+MESHES = [
+    ("data=2,model=2", {"first.weight": P("model", None), "second.weight": P(None, "model")}),
+    ("data=2,model=2", {"first.weight": P("data", "model"), "first.bias": P("model")}),
+    ("data=3", {"*": P("data")}),
+    ("model=2", {}),
+]
+
+
+@pytest.mark.parametrize("mesh, rules", MESHES)
+@pytest.mark.parametrize("reads_first", [False, True])
+def test_backward_outside_leaves_gradients_in_the_layouts_of_their_parameters(mesh, rules, reads_first):
+    net, expected = net_and_gradients()
+    store(net, mesh, rules)
+    for calls in (1, 2, 3):
+        loss = loss_of(net)
+        if reads_first:
+            loss.item()
+        loss.backward()
+        check(net, expected, calls)
+    net.zero_grad()
+    loss_of(net).backward()
+    check(net, expected)
+
+
+def test_a_part_of_a_gradient_has_the_size_of_the_part_of_its_parameter():
+    net, expected = net_and_gradients()
+    store(net, "data=3", {"*": P("data")})
+    loss_of(net).backward()
+    check(net, expected)
+    assert [part.tensor.shape for part in net.second.weight.grad.parts] == [(3, 5), (2, 5), (2, 5)]
+
+
+@pytest.mark.parametrize("mesh, rules", MESHES)
+@pytest.mark.parametrize("microbatches", [1, 2])
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_a_compiled_backward_leaves_gradients_in_the_layouts_of_their_parameters(mesh, rules, microbatches, is_stored):
+    net, expected = net_and_gradients()
+    if is_stored:
+        store(net, mesh, rules)
+
+    @kz.compile(mesh=mesh, rules=rules, microbatches=microbatches)
+    def accumulate(x, y):
+        loss = F.cross_entropy(net(x), y)
+        loss.backward()
+        return loss
+
+    for calls in (1, 2, 3):
+        accumulate(ROWS, LABELS).item()
+        check(net, expected, calls)
+    net.zero_grad()
+    accumulate(ROWS, LABELS)
+    check(net, expected)
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_gradients_of_pipeline_stages_are_on_the_meshes_of_their_parameters(is_compiled):
+    net, expected = net_and_gradients()
+    options = {"mesh": kz.Mesh("stage=2,data=2"), "placements": {"first": 0, "second": 1}}
+    if is_compiled:
+
+        @kz.compile(**options)
+        def accumulate(x, y):
+            F.cross_entropy(net(x), y).backward()
+
+        accumulate(ROWS, LABELS)
+    else:
+        store(net, **options)
+        loss_of(net).backward()
+    check(net, expected)
+    assert net.first.weight.mesh != net.second.weight.mesh
+
+
+class Head(nn.Module):
+    """A layer with the weight of another one."""
+
+    def __init__(self, shared):
+        super().__init__()
+        self.bias = nn.Parameter(np.zeros(7, np.float32), name="bias")
+        self.shared = [shared]  # not a parameter of this layer
+
+    def forward(self, x):
+        return F.linear(x, self.shared[0].weight, self.bias)
+
+
+@pytest.mark.parametrize("reads_first", [False, True])
+def test_the_gradient_of_a_weight_that_another_stage_reads_is_where_the_weight_is(reads_first):
+    class Tied(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first = nn.Linear(7, 7)
+            self.second = Head(self.first)
+
+        def forward(self, x):
+            return self.second(self.first(x).tanh() if reads_first else x)
+
+    net, twin = Tied(), Tied()
+    twin.load_state_dict(net.state_dict())
+    loss_of(twin).backward()
+
+    @kz.compile(mesh="stage=2,data=2", placements={"first": 0, "second": 1}, rules={"first.weight": P("data")})
+    def accumulate(x, y):
+        F.cross_entropy(net(x), y).backward()
+
+    accumulate(ROWS, LABELS)
+    for p, q in zip(net.parameters(), twin.parameters()):
+        if q.grad is not None:
+            assert (p.grad.mesh, p.grad.layout) == (p.mesh, p.layout), p.path
+            np.testing.assert_allclose(p.grad.numpy(), q.grad.numpy(), rtol=1e-4, atol=1e-6)
+    assert net.first.weight.mesh != net.second.bias.mesh
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_gradients_of_other_types_are_in_the_layouts_of_their_parameters(is_compiled, dtype):
+    values = np.array([[np.nan, np.inf], [2, -3], [4, 0]])
+    w = nn.Parameter(kz.tensor(values, dtype=dtype), name="w")
+    options = {"mesh": "data=2", "rules": {"w": P("data")}}
+    kz.compile(lambda: w * 1, **options)().numpy()
+
+    def loss():
+        return (w * w).sum()
+
+    if is_compiled:
+        kz.compile(lambda: loss().backward(), **options)()
+    else:
+        loss().backward()
+    assert (w.grad.mesh, w.grad.layout) == (w.mesh, P("data", None))
+    np.testing.assert_array_equal(w.grad.float().numpy(), (2 * values).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    "shape, rules", [((1, 3), {}), ((1,), {}), ((2, 1), {"w": P("data")}), ((1, 2), {"*": P(None, "data")})]
+)
+def test_a_short_parameter_has_a_gradient_in_its_layout(shape, rules):
+    w = nn.Parameter(np.ones(shape, np.float32), name="w")
+    kz.compile(lambda: w * 1, mesh="data=3", rules=rules)().numpy()
+    (w * 3).sum().backward()
+    assert (w.grad.mesh, w.grad.layout) == (w.mesh, w.layout)
+    np.testing.assert_array_equal(w.grad.numpy(), np.full(shape, 3, np.float32))
+
+
+def test_replaced_clipped_and_differentiable_gradients_are_in_the_layouts_of_their_parameters():
+    net, expected = net_and_gradients()
+    store(net, *MESHES[1])
+    handle = net.first.weight.register_hook(lambda gradient: kz.tensor(2 * gradient.numpy()))
+    loss_of(net).backward()
+    handle.remove()
+    expected = [2 * expected[0], *expected[1:]]
+    check(net, expected)
+    norm = nn.utils.clip_grad_norm_(net.parameters(), 1e-3).item()
+    check(net, expected, 1e-3 / norm)
+    net.zero_grad()
+    loss_of(net).backward(create_graph=True)
+    check(net, [expected[0] / 2, *expected[1:]])
+    sum((p.grad**2).sum() for p in net.parameters()).backward()
+    assert net.first.weight.grad.layout == P("data", "model")
+
+
+def test_the_first_program_outside_of_compiled_functions_chooses_layouts_of_parameters_and_gradients():
+    net, expected = net_and_gradients()
+    rows = kz.compile(lambda x: kz.with_layout(x, P("data")), mesh="data=2,model=2")(ROWS)
+    F.cross_entropy(net(rows), kz.tensor(LABELS)).backward()
+    check(net, expected)
+    assert net.first.weight.mesh.size == 4
+
+
+def test_the_planner_splits_a_parameter_whose_gradient_outlives_the_call():
+    net = nn.Sequential(nn.Linear(256, 4096), nn.ReLU(), nn.Linear(4096, 256))
+    rows = np.random.default_rng(0).normal(size=(2, 256)).astype(np.float32)
+
+    @kz.compile(mesh="model=4")
+    def accumulate(x):
+        (net(x) ** 2).sum().backward()
+
+    accumulate(rows)
+    assert net[0].weight.layout == net[0].weight.grad.layout == P("model", None)
+    assert net[2].weight.layout == net[2].weight.grad.layout == P(None, "model")
+    assert [part.tensor.shape for part in net[2].weight.grad.parts] == [(256, 1024)] * 4
+
+
+def test_a_step_outside_uses_gradients_in_the_layouts_of_the_parameters():
+    net, _ = net_and_gradients()
+    optimiser = kz.optim.SGD(net.parameters(), lr=0.1)
+    rules = {"*": P("data")}
+    store(net, "data=2", rules)
+    loss_of(net).backward()
+    before = [p.grad.numpy() for p in net.parameters()]
+    weights = [p.numpy() for p in net.parameters()]
+    optimiser.step()
+    for p, weight, gradient in zip(net.parameters(), weights, before):
+        assert p.layout == P("data", *[None] * (len(p.shape) - 1))
+        np.testing.assert_allclose(p.numpy(), weight - 0.1 * gradient, rtol=1e-5)
