@@ -67,6 +67,72 @@ def test_parts_that_were_not_overwritten_keep_their_gradients():
     assert x.grad.tolist() == [[0, 0, 0], [2, 2, 2]]
 
 
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("options", [{}, {"mesh": "data=2"}])
+def test_a_value_that_a_function_overwrites_has_zeros_as_gradient(write, options):
+    w = nn.Parameter(X, name="w")
+
+    @kz.compile(**options)
+    def f(x):
+        y = x * 2
+        WRITES[write](y)
+        z = w * 2
+        WRITES[write](z)
+        (y.sum() + z.sum()).backward()
+        return kz.autograd.grad(y.sum(), [x])
+
+    assert f(X)[0].tolist() == ZEROS
+    assert w.grad.tolist() == ZEROS
+
+
+def test_a_function_passes_gradients_to_what_it_writes():
+    @kz.compile
+    def f(x, v):
+        y = x * 2
+        y[:] = v
+        y += x
+        return kz.autograd.grad((y * y).sum(), [x, v])
+
+    to_x, to_v = f(X, 3 * X)
+    assert to_x.tolist() == to_v.tolist() == (8 * X).tolist()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="compares with PyTorch")
+def test_writes_in_a_function_have_pytorchs_gradients():
+    import torch
+
+    def cases(library):
+        return {
+            "row": lambda x, y, v: y.__setitem__(0, v),
+            "rows": lambda x, y, v: y.__setitem__(slice(None), v),
+            "twice": lambda x, y, v: (y.__setitem__(0, v), y.__setitem__(0, 1.0)),
+            "mask": lambda x, y, v: y.__setitem__(y > 1, 0.0),
+            "list": lambda x, y, v: y.__setitem__(([0, 1], [1, 2]), v[:2]),
+            "fill": lambda x, y, v: y.fill_(3.0),
+            "zero": lambda x, y, v: y.zero_(),
+            "copy": lambda x, y, v: y.copy_(v),
+            "copy of itself": lambda x, y, v: y.copy_(y.detach().clone() * v),
+            "view": lambda x, y, v: y[1].mul_(v),
+            "view of all": lambda x, y, v: y.view(-1).copy_(library.cat([v, v * 2])),
+            "sums": lambda x, y, v: y.add_(v).mul_(2).sub_(x),
+            "round": lambda x, y, v: y.round_(),
+            "round of x": lambda x, y, v: y.copy_(library.floor(x) * v),
+        }
+
+    def gradients(library, name, x, v):
+        y = x * 2
+        cases(library)[name](x, y, v)
+        return library.autograd.grad((y * y * v).sum(), [x, v], allow_unused=True)
+
+    row = np.array([5, -6, 7], np.float32)
+    for name in cases(kz):
+        leaves = torch.tensor(X, requires_grad=True), torch.tensor(row, requires_grad=True)
+        wanted = gradients(torch, name, *leaves)
+        found = kz.compile(lambda x, v, name=name: list(gradients(kz, name, x, v)))(X, row)
+        for got, want in zip(found, wanted):
+            np.testing.assert_allclose(got.numpy(), want.numpy(), rtol=1e-6, err_msg=name)
+
+
 ROUNDING = ["sign", "sgn", "round", "floor", "ceil", "trunc", "fix", "bernoulli", "div floor", "div trunc"]
 
 
@@ -86,6 +152,17 @@ def test_functions_that_are_constant_have_zeros_as_gradient(name):
     (1 / f(x)).sum().backward()  # the gradient of y has infinities and NaN
     assert x.grad.tolist() == ZEROS
     assert not f(x.detach()).requires_grad and f(kz.ones(2)).tolist() is not None
+
+
+@pytest.mark.parametrize("name", [name for name in ROUNDING if name != "bernoulli"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
+def test_functions_that_are_constant_have_zeros_as_gradient_in_a_function(name, dtype):
+    @kz.compile
+    def f(x):
+        y = kz.div(x, 2, rounding_mode=name[4:]) if name[:4] == "div " else getattr(kz, name)(x)
+        return kz.autograd.grad((1 / y).sum(), [x])  # the gradient of y has infinities and NaN
+
+    assert f(np.array([[0.25, -2, 3], [0.5, np.nan, np.inf]], dtype))[0].tolist() == ZEROS
 
 
 def test_parameters_may_be_rounded():

@@ -1,5 +1,6 @@
 // Finds the versions of parameters on which a value depends.
 #include <algorithm>
+#include <set>
 #include <span>
 #include <vector>
 
@@ -17,6 +18,20 @@ std::span<const ValueId> Trace::differentiable_inputs(ValueId value) const {
   const Node& node = graph.node(producer);
   return node.op->grad && node.op->name != "stop_gradient" ? std::span<const ValueId>(node.inputs)
                                                            : std::span<const ValueId>();
+}
+
+bool Trace::depends_on(ValueId value, ValueId source) const {
+  std::set<ValueId> visited;
+  std::vector<ValueId> pending = {value};
+  while (!pending.empty()) {
+    const ValueId id = pending.back();
+    pending.pop_back();
+    if (id == source) return true;
+    // Values that are older than the source cannot depend on it.
+    if (id < source || !is_float(graph.type(id).dtype) || !visited.insert(id).second) continue;
+    for (const ValueId in : differentiable_inputs(id)) pending.push_back(in);
+  }
+  return false;
 }
 
 std::vector<ValueId> Trace::versions_read(ValueId loss, const std::vector<Parameter>& parameters) {

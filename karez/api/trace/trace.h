@@ -135,6 +135,8 @@ class Trace {
   // are an error that names the source lines of both reads. As for gradients, values derived from a version by
   // comparison, indexing or stop_gradient do not count as reads.
   std::vector<ValueId> versions_read(ValueId loss, const std::vector<Parameter>& parameters);
+  // Whether a gradient of `value` flows to `source`.
+  bool depends_on(ValueId value, ValueId source) const;
   // Returns the parameters on which the value depends through ops that pass gradients on, in the order of `parameters`.
   std::vector<Parameter> ancestor_parameters(ValueId value) const;
   // Returns the versions at which gradients stop, because an op without a gradient (such as an optimiser's) made them.
