@@ -75,7 +75,12 @@ def run(library, structure, data):
         gc.collect()
         if choose.random() < 0.5:
             seen.append(loss.item())
-        loss.backward()
+        again = choose.random() < 0.3
+        loss.backward(retain_graph=again)
+        if again:
+            if choose.random() < 0.5:
+                seen.extend(leaf.grad.numpy().copy() for leaf in leaves if leaf.grad is not None)
+            (loss * number).backward()
         if choose.random() < 0.5:
             seen.extend(p.grad.numpy().copy() for p in parameters if p.grad is not None)
         optimizer.step()

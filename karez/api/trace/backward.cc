@@ -214,9 +214,10 @@ std::vector<Tensor> backward(const std::vector<Tensor>& outputs, const std::vect
   };
   std::optional<NoGrad> no_grad;
   if (!options.create_graph) no_grad.emplace();
-  if (options.retain_graph || options.create_graph)
+  if (options.create_graph)
     return in_layouts(JoinedGraph(expressions, options, where).gradients(outputs, seeds, targets));
   std::vector<Tensor> out = shared_gradients(expressions, outputs, seeds, targets, options, where);
+  if (options.retain_graph) return in_layouts(std::move(out));
   for (const auto& expression : expressions)
     for (const auto& weak_value : expression->values)
       if (const auto value = weak_value.lock(); value != nullptr && value->record().expression == expression)

@@ -48,6 +48,31 @@ TEST(Backward, GradientsOfALeafAndAParameter) {
   EXPECT_EQ(loss.item(), 15);
 }
 
+TEST(Backward, RecordsOfHostValuesShareTheGraphOfTheirGradients) {
+  World world;
+  const DeviceMesh mesh = world.mesh();
+  Interactive scope(mesh);
+  for (const bool retain_graph : {false, true}) {
+    std::vector<std::shared_ptr<const SharedGraph>> first, again;
+    for (const float value : {1, 2, 3}) {
+      const Tensor x = leaf_of(vector_of(value, 4)), loss = sum(x * x * x);
+      const GradientTargets targets{{}, {x}};
+      const Tensor gradient = gradients_of(loss, targets, {.retain_graph = retain_graph})[0];
+      first.push_back(gradient.lazy->producer()->shared);
+      EXPECT_THAT(list(gradient), ElementsAre(3 * value * value, 48));
+      if (!retain_graph) continue;
+      const Tensor other = gradients_of(loss, targets)[0];
+      again.push_back(other.lazy->producer()->shared);
+      EXPECT_THAT(list(other), ElementsAre(3 * value * value, 48));
+    }
+    for (const auto& graphs : {first, again}) {
+      if (graphs.empty()) continue;
+      EXPECT_NE(graphs[1], nullptr);
+      EXPECT_EQ(graphs[1], graphs[2]);
+    }
+  }
+}
+
 TEST(Backward, ASecondCallNeedsTheRecord) {
   World world;
   const DeviceMesh mesh = world.mesh();

@@ -138,6 +138,7 @@ struct Expression : std::enable_shared_from_this<Expression> {
   void add_value(Tensor& tensor);               // `tensor` is a value of this expression
   // If the expression has no mesh yet, uses that of the innermost Interactive scope; throws outside of all scopes.
   void require_mesh(std::string_view what);
+  void join_world(const std::shared_ptr<WorldState>& world_state);  // throws if the expression has another world
   void place_on(const std::shared_ptr<WorldState>& world_state, const Mesh& mesh);
   // If the world stores the parameter and no earlier parameter has set the mesh, uses the mesh that stores the
   // parameter. Operands are transferred to this mesh.
@@ -156,7 +157,6 @@ struct Expression : std::enable_shared_from_this<Expression> {
   mutable std::vector<std::pair<ValueId, std::shared_ptr<LazyValue>>> saved_;
 
   std::size_t inputs_ = 0;  // the number of operands that have nodes
-  void join_world(const std::shared_ptr<WorldState>& world_state);
 };
 
 // The memory of expressions and lazy values, of which programs make thousands a second: the allocator of the process

@@ -27,9 +27,10 @@ NumberedRecord::NumberedRecord(const Expressions& expressions, const std::vector
                                const std::vector<Tensor>& seeds, const GradientTargets& targets,
                                const BackwardOptions& options)
     : expressions_(expressions) {
+  const auto known = std::find_if(expressions.begin(), expressions.end(), [](const auto& e) { return e->has_world; });
+  if (known == expressions.end()) return;
+  world_ = world_of(**known);
   const auto placed = std::find_if(expressions.begin(), expressions.end(), [](const auto& e) { return e->has_mesh; });
-  if (placed == expressions.end()) return;
-  world_ = world_of(**placed);
   if (world_->options.check_nan) world_ = nullptr;  // the lines of all nodes are needed
   for (const auto& expression : expressions) {
     if (world_ == nullptr) return;
@@ -37,7 +38,7 @@ NumberedRecord::NumberedRecord(const Expressions& expressions, const std::vector
       world_ = nullptr;
     else add(*expression);
   }
-  key_ += options.zeros ? 'z' : '|';
+  key_ += static_cast<char>('0' + (options.zeros ? 1 : 0) + (options.retain_graph ? 2 : 0));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     put(outputs[i].lazy);
     if (seeds[i].lazy != nullptr) put(seeds[i].lazy);
@@ -46,7 +47,7 @@ NumberedRecord::NumberedRecord(const Expressions& expressions, const std::vector
   key_ += '|';
   for (const Parameter& parameter : targets.parameters) put(parameter);
   for (const Tensor& leaf : targets.leaves) put(leaf.lazy);
-  if (world_ == nullptr) return;
+  if (world_ == nullptr || placed == expressions.end()) return;
   const WorldLock lock(*world_);
   for (const Parameter& parameter : parameters_) {
     const auto variable = world_->variables.find(parameter);
@@ -108,6 +109,7 @@ std::optional<std::vector<Tensor>> NumberedRecord::find(const SourceLine& where)
 
 std::vector<Tensor> NumberedRecord::write(Trace& t, const GradientGraph& graph) const {
   Expression& expression = *t.expression;
+  expression.join_world(world_);
   for (const auto& recorded : expressions_)
     if (recorded->has_mesh) expression.place_on(world_, recorded->mesh());
   std::vector<Parameter> read;
@@ -123,6 +125,8 @@ std::vector<Tensor> NumberedRecord::write(Trace& t, const GradientGraph& graph) 
     values_[number]->move_to(expression.shared_from_this(), id);
     expression.values.push_back(values_[number]);
   }
+  for (const GradientGraph::Copy& copy : graph.copies)
+    expression.copies.push_back({copy.id, expressions_[copy.part]->weak_from_this(), copy.record_id});
   std::vector<Tensor> out;
   for (ValueId id : graph.gradients) out.push_back(id.valid() ? t.tensor(id) : Tensor());
   return out;
@@ -139,6 +143,8 @@ void NumberedRecord::add(const JoinedGraph::Written& written, const std::vector<
   };
   for (const auto& operand : expression.operands) out.operands.push_back(number_of(operand));
   for (const auto& [value, id] : written.moved) out.moved.emplace_back(number_of(value), id);
+  for (const Expression::Copy& copy : expression.copies)
+    out.copies.push_back({copy.id, parts_.at(copy.record.lock().get()), copy.record_id});
   const auto is_unknown = [&](std::size_t number) { return number == values_.size(); };
   if (std::any_of(out.operands.begin(), out.operands.end(), is_unknown) ||
       std::any_of(out.moved.begin(), out.moved.end(), [&](const auto& value) { return is_unknown(value.first); }))

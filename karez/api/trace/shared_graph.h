@@ -26,6 +26,13 @@ struct GradientGraph {
   std::vector<std::size_t> operands;                          // the numbers of values
   std::vector<std::pair<std::size_t, graph::ValueId>> moved;  // uncomputed values of the record, which it computes too
   std::vector<graph::ValueId> gradients;
+  // Values of the record that a kept record gets, see Expression::Copy.
+  struct Copy {
+    graph::ValueId id;
+    std::size_t part;  // the index of the recorded expression
+    graph::ValueId record_id;
+  };
+  std::vector<Copy> copies = {};
 };
 
 }  // namespace karez
