@@ -75,8 +75,7 @@ def accumulate(target: Tensor, value: Tensor) -> None:
 
 
 def _stored_as(target: Tensor, value: Tensor) -> Tensor:
-    """The value as a gradient of the target: that of a parameter is on the devices that store the parameter, in the same
-    layout."""
+    """The value as a gradient of the target. A parameter has its gradient on its own devices, in its own layout."""
     return _core.in_layout_of(target, value) if target._kind == "parameter" else value
 
 

@@ -1,4 +1,5 @@
-"""p.grad is on the devices that store the parameter, in the same layout, outside of compiled functions and after them."""
+"""p.grad is on the devices that store the parameter, in the same layout, outside of compiled functions and after
+them."""
 
 import numpy as np
 import pytest
