@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "karez/kernels/cpu/call_support.h"
 #include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/index_bounds.h"
 #include "karez/kernels/cpu/plain_kernels.h"
@@ -198,9 +199,9 @@ PreparedKernel prepare(const CallSpec& call) {
                                            : prepare_as<float>(call, std::move(*schedule));
 }
 
-std::int64_t workspace(const CallSpec& call) {
+std::optional<std::int64_t> workspace(const CallSpec& call) {
   auto schedule = row_schedule(call, computed_type(call));
-  if (!schedule) return 0;
+  if (!schedule) return std::nullopt;
   return computed_type(call) == DType::f64 ? RowInterpreter<double>(call, std::move(*schedule)).workspace()
                                            : RowInterpreter<float>(call, std::move(*schedule)).workspace();
 }
@@ -212,8 +213,7 @@ std::vector<KernelRow> hwy_row_program_rows() {
   row.name = "hwy.row_program";
   row.op = "row_program";
   row.rank = 10;
-  row.supports = [](const CallSpec& call) { return row_schedule(call, computed_type(call)).has_value(); };
-  row.workspace = workspace;
+  set_support(row, workspace);
   row.prepare = prepare;
   return {row};
 }

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <memory>
 
+#include "karez/kernels/cpu/call_support.h"
 #include "karez/kernels/cpu/fast_kernels.h"
 #include "karez/kernels/cpu/library_versions.h"
 #include "karez/kernels/cpu/onednn_call.h"
@@ -11,7 +12,7 @@ namespace karez::kernels {
 namespace {
 
 std::shared_ptr<OneDnnCall> build_plan(OneDnnBuild build, const CallSpec& call, std::string& implementation,
-                                       OneDnnUse use = OneDnnUse::describe) {
+                                       OneDnnUse use) {
   for (const auto* views : {&call.in, &call.out})
     for (const View& view : *views)
       if (view.strides.size() != view.shape.size() || view.count() == 0) return nullptr;
@@ -41,17 +42,11 @@ KernelRow row_of(const char* op, OneDnnBuild build) {
   row.name = cat("onednn.", op);
   row.op = op;
   row.rank = 10;
-  // Each of the three functions builds the plan. Only `prepare` generates code.
-  row.supports = [build](const CallSpec& call) {
+  set_support(row, [build](const CallSpec& call) -> std::optional<std::int64_t> {
     std::string name;
-    return build_plan(build, call, name) != nullptr;
-  };
-  row.workspace = [build](const CallSpec& call) {
-    std::string name;
-    const auto plan = build_plan(build, call, name);
-    if (plan == nullptr) fail("oneDNN has no fast kernel for ", print(call));
-    return plan->workspace();
-  };
+    const auto plan = build_plan(build, call, name, OneDnnUse::describe);
+    return plan == nullptr ? std::nullopt : std::optional(plan->workspace());
+  });
   row.prepare = [build](const CallSpec& call) -> PreparedKernel {
     std::string name;
     auto plan = build_plan(build, call, name, OneDnnUse::run);
@@ -89,7 +84,7 @@ std::string onednn_version() {
 std::string onednn_implementation(const CallSpec& call) {
   std::string name;
   for (const auto& [op, build] : builds)
-    if (call.op == op && build_plan(build, call, name) == nullptr) return "";
+    if (call.op == op && build_plan(build, call, name, OneDnnUse::describe) == nullptr) return "";
   return name;
 }
 
