@@ -266,8 +266,7 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
   WorldState& world = *s.mesh.world;
   auto out = std::make_shared<CompiledProgram>();
   out->signature = signature;
-  out->generation = world.generation;
-  out->data_cores = world.data_cores;
+  out->generation = world.generation, out->data_cores = world.data_cores;
   out->bodies = {s.number};
   for (const Parameter& parameter : trace.parameters()) out->parameters.push_back(parameter.identity());
   out->scalars = trace.host_scalars();
@@ -288,7 +287,7 @@ std::shared_ptr<Function::CompiledProgram> Function::compile_traced(State& s,
         world, world.data_bytes,
         cat("the bytes of data sets for a plan of function '", s.options.name, "' (", karez::print(s.where), ")"));
   Compilation c = make_compilation(world, std::move(trace.graph), s.options, out->batch, trace.remat);
-  c.options.predict = !is_expression(s.mesh);  // nobody can ask for the predicted seconds of an expression
+  c.options.predict = !is_expression(s.mesh);  // no report of an expression shows its seconds
   fix_gradient_layouts(world, out->gradients, c);
   out->planner_input = c.graph;
   c = compile_program(world, std::move(c));

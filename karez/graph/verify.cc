@@ -105,10 +105,12 @@ class Verifier {
     }
   }
 
-  void types(const NodeName& name, const NodeView& view) const {
+  void types(const NodeName& name, const NodeView& view) {
     std::vector<TensorType> inferred;
+    if (operand_types_.size() < view.in_count()) operand_types_.resize(view.in_count());
+    for (std::size_t i = 0; i < view.in_count(); ++i) operand_types_[i] = view.in_type(i);
     try {
-      inferred = view.node().op->infer(view.in_types(), view.attrs());
+      inferred = view.node().op->infer(std::span(operand_types_).first(view.in_count()), view.attrs());
     } catch (const Error& error) { fail(error.kind, name, ": ", error.what()); }
     require(inferred.size() == view.out_count(), name, " has ", view.out_count(), " results; its op infers ",
             inferred.size());
@@ -201,6 +203,7 @@ class Verifier {
   const Graph& graph_;
   ById<ValueId, bool> is_defined_;
   ById<ValueId, bool> waits_for_all_acts_;  // whether the value waits for all acts of a node with several acts
+  std::vector<TensorType> operand_types_;   // of the current node; a member, so that shapes reuse their memory
 };
 
 }  // namespace

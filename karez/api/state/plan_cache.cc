@@ -80,9 +80,8 @@ std::string key_of(const std::string& build, const Compilation& c) {
   return cat(build, "rank ", rank, " of ", world, " team ", team, " workers ", workers, " slots ", slots,
              " microbatches ", microbatches, " of ", batch, " memory ", memory, " without ", data_bytes, " fold ",
              fold_bytes, amp ? cat(" amp ", *amp) : "", " remat ", list(remat), reassociate ? " reassociate" : "",
-             " off ", list(off), check_nan ? " checks for NaN" : "",
-             predict ? "" : " without a prediction", keep_text ? " with texts" : "", "\n",
-             costs.print(), "\n", print(c.graph));
+             " off ", list(off), check_nan ? " checks for NaN" : "", predict ? "" : " without a prediction",
+             keep_text ? " with texts" : "", "\n", costs.print(), "\n", print(c.graph));
 }
 
 PlanCache::PlanCache(std::string folder, bool has_user_rows)

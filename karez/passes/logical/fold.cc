@@ -37,7 +37,10 @@ bool is_exact(double number, DType dtype) { return dtype != DType::i64 || (numbe
 
 class Folder {
  public:
-  Folder(Graph& graph, const FoldOptions& folding) : folding_(folding), graph_(graph), rewrite_(graph) {}
+  Folder(Graph& graph, const FoldOptions& folding)
+      : folding_(folding),
+        graph_(graph),
+        rewrite_(graph, Rewrite::MoveNodes{}) {}
 
   int run() {
     int folded = 0;
@@ -52,7 +55,7 @@ class Folder {
         rewrite_.keep(n);
       }
     }
-    if (folded > 0) graph_ = rewrite_.finish();
+    graph_ = rewrite_.finish();
     return folded;
   }
 
@@ -125,8 +128,10 @@ int fold_constants(Graph& graph, const FoldOptions& folding) {
     const Node* producer = rewritable_producer(graph, value);
     return producer != nullptr && producer->op->name == "constant";
   };
+  const auto is_splat = [&](ValueId value) { return rewritable_producer(graph, value)->attrs.has("value"); };
   const bool has_candidates = std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const Node& node) {
-    return node.op->pure && !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), is_constant);
+    return node.op->pure && !node.inputs.empty() && std::all_of(node.inputs.begin(), node.inputs.end(), is_constant) &&
+           (node.op->role != Role::window || std::all_of(node.inputs.begin(), node.inputs.end(), is_splat));
   });
   return has_candidates ? Folder(graph, folding).run() : 0;
 }

@@ -132,7 +132,8 @@ bool SegmentCalls::is_needed_until(LocalId root, std::size_t call) const {
 bool SegmentCalls::bypass(std::size_t i, bool (*may_read_operand)(const LocalCall&)) {
   const LocalId out = calls_[i].out[0], in = calls_[i].in[0];
   const auto users = users_.find(root(out));
-  if (users == users_.end() || users->second.empty() || crosses_[root(out)] || values_[root(out)].variable >= 0) return false;
+  if (users == users_.end() || users->second.empty() || crosses_[root(out)] || values_[root(out)].variable >= 0)
+    return false;
   std::vector<std::pair<std::size_t, LocalCall>> changed_calls;
   for (std::size_t user : users->second) {
     if (!changed_calls.empty() && changed_calls.back().first == user) continue;  // the call reads the value twice
