@@ -13,8 +13,8 @@ namespace karez::passes {
 class Rewrite {
  public:
   explicit Rewrite(const Graph& old_graph);
-  // Moves attributes, texts and regions of kept nodes out of the old graph instead of copying them. The caller may still
-  // read all other fields, and must keep the graph until `finish`.
+  // Moves attributes, texts and regions of kept nodes out of the old graph instead of copying them. The caller may
+  // still read all other fields, and must keep the graph until `finish`.
   struct MoveNodes {};
   Rewrite(Graph& old_graph, MoveNodes);
 
