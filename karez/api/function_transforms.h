@@ -2,6 +2,7 @@
 // vector_jacobian, from which vjp and jvp are made.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -52,5 +53,13 @@ std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std:
 // tensor for a target on which no output depends.
 std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std::vector<Term>& seeds,
                                     const GradientTargets& targets);
+
+// Whether a gradient of `value` flows to `source`; false if one of them is no value of the program that is being
+// traced.
+bool depends_on(const Term& value, const Term& source);
+
+// The outputs of the function that is being traced, beginning with this one, are gradients of these parameters. A call
+// returns them on the mesh and in the layout in which the world stores the parameter.
+void mark_gradients(std::size_t first_output, const std::vector<Parameter>& parameters);
 
 }  // namespace karez

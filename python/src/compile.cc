@@ -1,6 +1,6 @@
 // Bindings of compiled functions, whose body is a Python callable, with their arguments and results.
 #include "karez/api/compile.h"
-#include "karez/api/trace/trace.h"
+#include "karez/api/function_transforms.h"
 
 #include <nanobind/stl/tuple.h>
 
@@ -177,8 +177,9 @@ void init_compile(nb::module_& m) {
   m.def(
       "mark_gradients",
       [](std::size_t first_output, const std::vector<const Value*>& parameters) {
-        for (const Value* parameter : parameters)
-          Trace::current().gradient_outputs.emplace_back(first_output++, parameter->parameter());
+        std::vector<Parameter> list;
+        for (const Value* parameter : parameters) list.push_back(parameter->parameter());
+        mark_gradients(first_output, list);
       },
       "first_output"_a, "parameters"_a,
       "The outputs of the function that is being traced, beginning with this one, are gradients of these parameters.");

@@ -1,6 +1,5 @@
 // Bindings of gradients, and of the functions that see and replace them.
 #include "karez/api/function_transforms.h"
-#include "karez/api/trace/trace.h"
 
 #include "python/src/bindings.h"
 #include "python/src/value.h"
@@ -118,14 +117,8 @@ void init_gradients(nb::module_& m) {
   m.def("hooked_copies", &copies_with_hook, "outputs"_a, "inputs"_a, "operands"_a, "replace_outputs"_a,
         "replace_inputs"_a);
   m.def(
-      "depends_on",
-      [](const Operand& value, const Operand& source) {
-        const Trace* trace = Trace::open();
-        const Term of = value, on = source;
-        if (trace == nullptr || !trace->contains(of) || !trace->contains(on)) return false;
-        return trace->depends_on(std::get<Tensor>(of.value).id, std::get<Tensor>(on.value).id);
-      },
-      "value"_a, "source"_a, "Whether a gradient of a value of the program that is being traced flows to the source.");
+      "depends_on", [](const Operand& value, const Operand& source) { return depends_on(value, source); }, "value"_a,
+      "source"_a, "Whether a gradient of a value of the program that is being traced flows to the source.");
   m.def("parameters_of", [](const Operand& value) {
     std::vector<Value> out;
     for (const Parameter& parameter : parameters_of(value)) out.emplace_back(parameter);

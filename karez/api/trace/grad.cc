@@ -119,4 +119,15 @@ std::vector<Tensor> vector_jacobian(const std::vector<Term>& outputs, const std:
   });
 }
 
+bool depends_on(const Term& value, const Term& source) {
+  const Trace* trace = Trace::open();
+  return trace != nullptr && trace->contains(value) && trace->contains(source) &&
+         trace->depends_on(std::get<Tensor>(value.value).id, std::get<Tensor>(source.value).id);
+}
+
+void mark_gradients(std::size_t first_output, const std::vector<Parameter>& parameters) {
+  for (const Parameter& parameter : parameters)
+    Trace::current().gradient_outputs.emplace_back(first_output++, parameter);
+}
+
 }  // namespace karez
