@@ -186,7 +186,8 @@ class CollectiveOrderChecker {
     next_.resize(logs.size());
     const std::int32_t number = logs[0].events.back().plan;
     for (std::size_t worker = 0; worker < logs.size(); ++worker) {
-      const auto& [events, overwritten] = logs[worker];
+      const auto& events = logs[worker].events;
+      const std::size_t overwritten = logs[worker].overwritten;
       ASSERT_LE(overwritten, next_[worker]) << "events were overwritten before this test read them";
       for (std::size_t i = next_[worker] - overwritten; i < events.size(); ++i) {
         if (events[i].plan == number && events[i].kind == runtime::EventKind::began) began(events[i]);

@@ -57,22 +57,25 @@ void EventRing::write_clock() {
   write(head(clock) | time_, 0);
 }
 
-EventLog EventRing::read_cells(EventPosition& from, bool all) const {
+EventLog EventRing::read_cells(EventPosition& from, bool all, EventKinds kinds) const {
   std::vector<std::array<std::uint64_t, 2>> cells;
   std::uint64_t begin = 0, end = 0, first = 0;
   do {  // repeats only if the writer overwrote the whole ring during the read
     end = written_.load(std::memory_order_acquire);
     begin = std::max((end - std::min(end, size_) + block - 1) / block * block, from.cell / block * block);
-    cells.clear();
-    for (std::uint64_t number = begin; number < end; ++number) {
-      const Cell& cell = cells_[number % size_];
-      cells.push_back({cell.words[0].load(std::memory_order_acquire), cell.words[1].load(std::memory_order_acquire)});
+    cells.resize(end - begin);
+    std::uint64_t index = begin % size_;  // a division for each cell would take most of the time
+    for (auto& copy : cells) {
+      const Cell& cell = cells_[index];
+      copy = {cell.words[0].load(std::memory_order_acquire), cell.words[1].load(std::memory_order_acquire)};
+      if (++index == size_) index = 0;
     }
     // Cell n overwrites cell n - size_, so a block that was begun during the read may have torn the older cell.
     std::uint64_t begun = begun_.load(std::memory_order_acquire);
     first = std::max(begin, begun - std::min(begun, size_));
   } while (first >= end && begin < end);
   EventLog log;
+  log.events.reserve(end - first);
   Event known;
   std::uint64_t entries = from.entries;
   for (std::uint64_t number = first; number < end; ++number) {
@@ -92,6 +95,8 @@ EventLog EventRing::read_cells(EventPosition& from, bool all) const {
     if (kind == clock) continue;
     ++entries;
     if (number < from.cell && !all) continue;
+    ++log.entries;
+    if ((kinds >> static_cast<unsigned>(kind) & 1) == 0) continue;
     Event event = known;
     event.kind = kind;
     event.piece = low;
@@ -119,7 +124,7 @@ EventLog EventRing::read() const {
   return log;
 }
 
-EventLog EventRing::read(EventPosition& from) const { return read_cells(from, false); }
+EventLog EventRing::read(EventPosition& from, EventKinds kinds) const { return read_cells(from, false, kinds); }
 
 EventPosition EventRing::end() const {
   const std::uint64_t begun = written_.load(std::memory_order_acquire) / block * block;

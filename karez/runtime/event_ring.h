@@ -5,6 +5,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -34,6 +35,15 @@ enum class EventKind : std::uint8_t {
 };
 std::string_view name_of(EventKind kind);
 
+// A set of kinds, as bits.
+using EventKinds = std::uint32_t;
+constexpr EventKinds all_event_kinds = ~EventKinds{0};
+constexpr EventKinds without(std::initializer_list<EventKind> kinds) {
+  EventKinds out = all_event_kinds;
+  for (const EventKind kind : kinds) out &= ~(EventKinds{1} << static_cast<unsigned>(kind));
+  return out;
+}
+
 struct Event {
   std::int64_t time = 0;     // ns since the session was created; in the simulator, ns of virtual time
   std::uint32_t ticket = 0;  // ticket of the launch modulo 2^32 (like `piece`); 0 if the launch has none
@@ -56,6 +66,7 @@ struct EventPosition {
 struct EventLog {
   std::vector<Event> events;
   std::uint64_t overwritten = 0;  // the number of older entries that are lost
+  std::uint64_t entries = 0;      // the number of entries that were read, also of other kinds than requested
 };
 
 // One thread writes; any thread may read at any time. An entry that is overwritten during a read counts as lost.
@@ -101,8 +112,8 @@ class EventRing {
   // Times are in ticks.
   EventLog read() const;
   // Reads the entries since `from`, which becomes the end of the ring. Those that were overwritten before they were
-  // read count as lost. The position of a new reader is `end`.
-  EventLog read(EventPosition& from) const;
+  // read count as lost. The position of a new reader is `end`. Returns only entries of these kinds.
+  EventLog read(EventPosition& from, EventKinds kinds = all_event_kinds) const;
   EventPosition end() const;
   int capacity() const { return capacity_; }
 
@@ -136,7 +147,7 @@ class EventRing {
   }
   void begin_block();
   // Reads the entries of the cells from `from`, and all cells of its block if `all` is true.
-  EventLog read_cells(EventPosition& from, bool all) const;
+  EventLog read_cells(EventPosition& from, bool all, EventKinds kinds = all_event_kinds) const;
   void write_mark(std::uint64_t plan_ticket);
   void write_clock();
 

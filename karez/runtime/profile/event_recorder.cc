@@ -12,15 +12,6 @@
 #include "karez/runtime/session_thread.h"
 
 namespace karez::runtime {
-namespace {
-
-// Whether the report of a profile needs events of this kind.
-bool is_kept(EventKind kind) {
-  return kind != EventKind::acted && kind != EventKind::handed && kind != EventKind::posted;
-}
-
-}  // namespace
-
 EventRecorder::EventRecorder(RecorderOptions options, std::function<std::vector<EventLog>()> read, int capacity,
                              std::function<void()> on_end)
     : options_(std::move(options)),
@@ -65,11 +56,10 @@ std::size_t EventRecorder::read_events() {
   events_.resize(recording_.workers.size());
   for (std::size_t worker = 0; worker < logs.size(); ++worker) {
     std::vector<Event>& events = logs[worker].events;
-    most = std::max(most, events.size());
+    most = std::max<std::size_t>(most, logs[worker].entries);
     if (recording_.launches.empty() || events.empty()) continue;
     for (const Event& event : events)
       if (event.kind == EventKind::launch_ended) running_.erase(event.ticket);
-    std::erase_if(events, [](const Event& event) { return !is_kept(event.kind); });
     const std::size_t count = std::min(events.size(), options_.max_events - kept_);
     recording_.workers[worker].overwritten += logs[worker].overwritten + events.size() - count;
     events.resize(count);

@@ -27,6 +27,9 @@ struct RecorderOptions {
   std::function<void()> on_end = {};
 };
 
+// The kinds of events that the report of a profile needs.
+constexpr EventKinds recorded_kinds = without({EventKind::acted, EventKind::handed, EventKind::posted});
+
 struct RecordedLaunch {
   std::uint64_t ticket = 0;
   std::int32_t plan = -1;
@@ -47,8 +50,8 @@ struct Recording {
 // more events.
 class EventRecorder {
  public:
-  // `read` returns the events of the workers since its last call, in ticks. `capacity`: of each ring. `on_end` is
-  // called when the recorder has ended by itself, before that of the options.
+  // `read` returns the `recorded_kinds` of events of the workers since its last call, in ticks. `capacity`: of each
+  // ring. `on_end` is called when the recorder has ended by itself, before that of the options.
   EventRecorder(RecorderOptions options, std::function<std::vector<EventLog>()> read, int capacity,
                 std::function<void()> on_end);
   ~EventRecorder();  // calls `end`

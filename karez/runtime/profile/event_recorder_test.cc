@@ -68,6 +68,18 @@ TEST(EventRing, AReaderGoesOnWhereItStoppedAndOverwrittenEntriesAreCounted) {
   EXPECT_EQ(position.entries, 1280u);
 }
 
+TEST(EventRing, AReaderMayLeaveOutKindsWhoseEntriesStillCount) {
+  EventRing ring(64);
+  EventPosition position = ring.end();
+  for (int i = 0; i < 30; ++i) ring.act(i % 3 == 0 ? EventKind::began : EventKind::acted, 1, 7, ActorId(i), i);
+  const EventLog log = ring.read(position, without({EventKind::acted}));
+  ASSERT_EQ(log.events.size(), 10u);
+  EXPECT_EQ(log.entries, 30u);
+  EXPECT_EQ(log.overwritten, 0u);
+  EXPECT_EQ(position.entries, 30u);
+  for (std::size_t i = 0; i < log.events.size(); ++i) EXPECT_EQ(log.events[i].actor, ActorId(3 * static_cast<int>(i)));
+}
+
 TEST(EventRing, AReaderMissesNothingWhileAnotherThreadWrites) {
   EventRing ring(64);
   std::atomic<bool> stop{false};

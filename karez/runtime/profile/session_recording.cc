@@ -17,7 +17,7 @@ constexpr double long_call_ns = 100'000;
 std::shared_ptr<EventRecorder> Session::record_events(const RecorderOptions& options) {
   const auto position = std::make_shared<PoolPosition>(workers_->end_of_events());
   auto recorder = std::make_shared<EventRecorder>(
-      options, [this, position] { return workers_->events_since(*position); }, options_.events,
+      options, [this, position] { return workers_->events_since(*position, recorded_kinds); }, options_.events,
       [this] {
         std::lock_guard lock(mutex_);
         time_calls();

@@ -60,7 +60,7 @@ class Worker {
   std::string current_call() const { return protocol_.current_call(); }
   std::int64_t ticks(bool reading) const { return protocol_.ticks(reading); }
   EventLog events() const { return events_.read(); }
-  EventLog events(EventPosition& from) const { return events_.read(from); }
+  EventLog events(EventPosition& from, EventKinds kinds) const { return events_.read(from, kinds); }
   EventPosition end_of_events() const { return events_.end(); }
 
  private:

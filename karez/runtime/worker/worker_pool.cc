@@ -191,12 +191,12 @@ std::optional<std::vector<EventLog>> WorkerPool::events_within(std::chrono::mill
   return lock ? std::optional(events()) : std::nullopt;
 }
 
-std::vector<EventLog> WorkerPool::events_since(PoolPosition& from) {
+std::vector<EventLog> WorkerPool::events_since(PoolPosition& from, EventKinds kinds) {
   const std::lock_guard lock(mutex_);
   if (from.generation != generation_) from = {generation_, {}};
   from.workers.resize(workers_.size());
   std::vector<EventLog> logs;
-  for (std::size_t i = 0; i < workers_.size(); ++i) logs.push_back(workers_[i]->events(from.workers[i]));
+  for (std::size_t i = 0; i < workers_.size(); ++i) logs.push_back(workers_[i]->events(from.workers[i], kinds));
   return logs;
 }
 

@@ -67,9 +67,9 @@ class WorkerPool {
   // locked for `timeout`.
   std::vector<EventLog> events() const;
   std::optional<std::vector<EventLog>> events_within(std::chrono::milliseconds timeout);
-  // Returns the events since a position, which becomes the end; workers that were started since are read from their
-  // first event. Waits while workers are started or stopped.
-  std::vector<EventLog> events_since(PoolPosition& from);
+  // Returns the events of these kinds since a position, which becomes the end; workers that were started since are read
+  // from their first event. Waits while workers are started or stopped.
+  std::vector<EventLog> events_since(PoolPosition& from, EventKinds kinds);
   PoolPosition end_of_events();
   // These return the ticks that acts have spent on the workers, and the seconds that the source reader has spent. Call
   // them while the set of workers cannot change.
