@@ -1,7 +1,6 @@
 // A number that tells whether the parameters of a module have changed since they got their names.
 #include <cstdint>
 
-#include "karez/base/hash.h"
 #include "python/src/bindings.h"
 
 namespace karez::python {
@@ -27,7 +26,7 @@ class Walk {
   }
 
   // 0 if a parameter has no name yet.
-  std::uint64_t key() const { return has_unnamed_ ? 0 : key_.value() | 1; }
+  std::uint64_t key() const { return has_unnamed_ ? 0 : key_ | 1; }
 
  private:
   static constexpr std::uint64_t end = ~std::uint64_t{0};  // of the items of a module, dict, list or tuple
@@ -49,22 +48,23 @@ class Walk {
 
   void visit(std::uint64_t name, PyObject* value) {
     if (PyObject_TypeCheck(value, parameter_) != 0) {
-      key_.add(name).add(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(value)));
+      add(name);
+      add(static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(value)));
       has_unnamed_ |= nb::getattr(value, "_named").ptr() != Py_True;
     } else if (PyObject_TypeCheck(value, module_) != 0) {
-      key_.add(name);
+      add(name);
       visit_module(value);
-      key_.add(end);
+      add(end);
     } else if (PyDict_Check(value) != 0) {
-      key_.add(name);
+      add(name);
       visit_dict(value, false);
-      key_.add(end);
+      add(end);
     } else if (PyList_Check(value) != 0 || PyTuple_Check(value) != 0) {
-      key_.add(name);
+      add(name);
       for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); ++i)
         if (PyObject* item = PySequence_Fast_GET_ITEM(value, i); !is_plain(item))
           visit(static_cast<std::uint64_t>(i), item);
-      key_.add(end);
+      add(end);
     }
   }
 
@@ -74,10 +74,15 @@ class Walk {
            value == Py_None;
   }
 
+  void add(std::uint64_t word) {  // the multiplier is 2 to the 64, divided by the golden ratio
+    key_ = (key_ ^ word) * 0x9e3779b97f4a7c15ull;
+    key_ ^= key_ >> 29;
+  }
+
   PyTypeObject *parameter_, *module_;
   PyObject* skipped_;
   const Outer* outer_ = nullptr;
-  base::Hash key_;
+  std::uint64_t key_ = 0;
   bool has_unnamed_ = false;
 };
 

@@ -25,7 +25,6 @@ const OpTable& builtin_ops() {
   return rows;
 }
 
-
 }  // namespace
 
 std::pmr::polymorphic_allocator<> expression_memory() {
