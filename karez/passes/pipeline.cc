@@ -178,7 +178,10 @@ void run_passes(Compilation& c, std::initializer_list<std::string_view> names) {
   for (std::string_view name : names) pass_named(name).run(c);
 }
 
-void run_pipeline(Compilation& c) { run_pipeline_to(c, {}); }
+void run_pipeline(Compilation& c) {
+  run_pipeline_to(c, {});
+  verify(c.plan);
+}
 
 void run_pipeline_to(Compilation& c, std::string_view last) {
   for (const std::string& name : c.options.off)
@@ -198,7 +201,6 @@ void run_pipeline_to(Compilation& c, std::string_view last) {
     c.passes.push_back({pass.name, seconds, c.options.keep_text ? text_of(c, pass.result) : std::string()});
     if (pass.name == last) break;
   }
-  verify(c.plan);
 }
 
 }  // namespace karez::passes
