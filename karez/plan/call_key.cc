@@ -31,15 +31,9 @@ void put(std::string& key, const std::vector<View>& views) {
 
 }  // namespace
 
-std::string call_key(const CallSpec& call) {
-  std::string key;
-  key.reserve(256);
-  put(key, std::string_view(call.op));
-  put(key, std::string_view(call.device));
-  put(key, std::int64_t{call.team});
-  put(key, call.in);
-  put(key, call.out);
-  for (const auto& [name, value] : call.attrs.items()) {
+void append_attrs(std::string& key, const Attrs& attrs) {
+  put(key, static_cast<std::int64_t>(attrs.items().size()));
+  for (const auto& [name, value] : attrs.items()) {
     put(key, std::string_view(name));
     put(key, static_cast<std::int64_t>(value.index()));
     std::visit(
@@ -51,6 +45,17 @@ std::string call_key(const CallSpec& call) {
         },
         value);
   }
+}
+
+std::string call_key(const CallSpec& call) {
+  std::string key;
+  key.reserve(256);
+  put(key, std::string_view(call.op));
+  put(key, std::string_view(call.device));
+  put(key, std::int64_t{call.team});
+  put(key, call.in);
+  put(key, call.out);
+  append_attrs(key, call.attrs);
   return key;
 }
 

@@ -8,6 +8,9 @@
 
 namespace karez::plan {
 
+// Appends all attributes as bytes, so that different attributes append different bytes.
+void append_attrs(std::string& key, const Attrs& attrs);
+
 // Contains all fields of the call as bytes, so that two calls have equal keys if and only if they are equal.
 std::string call_key(const CallSpec& call);
 

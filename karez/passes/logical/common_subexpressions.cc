@@ -1,48 +1,27 @@
 // The step of canonicalise that merges nodes with equal op, attributes and operands.
 #include <algorithm>
-#include <cstdint>
-#include <string_view>
+#include <string>
 #include <unordered_map>
 #include <utility>
-#include <variant>
+#include <vector>
 
 #include "karez/graph/op.h"
 #include "karez/passes/logical/canonicalise.h"
 #include "karez/passes/rewrite.h"
+#include "karez/plan/call_key.h"
 
 namespace karez::passes {
 namespace {
 
 void put(std::string& key, const void* bytes, std::size_t size) { key.append(static_cast<const char*>(bytes), size); }
 template <class Number> void put(std::string& key, Number number) { put(key, &number, sizeof(number)); }
-void put_text(std::string& key, std::string_view text) {
-  put(key, text.size());
-  key += text;
-}
-
-void put(std::string& key, const Attrs& attrs) {
-  put(key, attrs.items().size());
-  for (const auto& [name, value] : attrs.items()) {
-    put_text(key, name);
-    put(key, value.index());
-    std::visit(
-        [&](const auto& content) {
-          using T = std::decay_t<decltype(content)>;
-          if constexpr (std::is_same_v<T, std::string>) put_text(key, content);
-          else if constexpr (std::is_same_v<T, Ints>)
-            put(key, content.size()), put(key, content.data(), content.size() * sizeof(content[0]));
-          else put(key, content);
-        },
-        value);
-  }
-}
 
 // Nodes with equal keys compute equal values. `first` maps each value to the first one that is equal to it.
 std::string key_of(const Graph& graph, const Node& node, const ById<ValueId, ValueId>& first) {
   std::string key;
   key.reserve(128);
   put(key, node.op);
-  put(key, node.attrs);
+  plan::append_attrs(key, node.attrs);
   std::vector<int> inputs;
   inputs.reserve(node.inputs.size());
   for (ValueId in : node.inputs) inputs.push_back(first[in].index);
