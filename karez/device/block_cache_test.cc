@@ -114,6 +114,7 @@ TEST(SharedBytes, TooLargeSizesAreErrors) {
 
 // The child of a fork can allocate although other threads of its parent did at that time.
 TEST(SharedBytes, AForkedProcessCanAllocate) {
+  allocate_shared_bytes(100000);  // a fork during the first allocation of a process may hang in the child
   std::atomic<bool> ended{false};
   std::thread other([&] {
     while (!ended) allocate_shared_bytes(100000);
