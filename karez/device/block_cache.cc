@@ -5,7 +5,9 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
+#include <memory>
 
 #include "karez/base/error.h"
 #include "karez/base/text.h"
@@ -93,39 +95,52 @@ std::int64_t BlockCache::bytes_in_use() const {
   return bytes_in_use_;
 }
 
-namespace {
+// The cache of the process. It is never destroyed, because arrays may outlive every other object.
+//
+// The child of a fork must not inherit a locked mutex, so forks lock the cache. A function's static variable cannot
+// hold the cache: the child of a fork during its initialisation would wait forever for a thread that it does not have.
+// Therefore each thread that finds no cache makes one, registers the handlers and then tries to publish its own.
+struct ProcessCache {
+  static BlockCache& get() {
+    if (BlockCache* cache = published.load(std::memory_order_acquire)) return *cache;
+    auto made = std::make_unique<BlockCache>();
+    pthread_atfork(
+        &before_fork, [] { after_fork(false); }, [] { after_fork(true); });
+    BlockCache* other = nullptr;
+    if (published.compare_exchange_strong(other, made.get(), std::memory_order_acq_rel)) return *made.release();
+    return *other;
+  }
 
-// The cache of the process. It is never destroyed, because arrays may outlive every other object. A process that forks
-// while another thread allocates must not inherit a locked mutex.
-BlockCache& process_cache();
+ private:
+  // The handlers may be registered several times; only the outermost ones act.
+  static void before_fork() {
+    if (depth++ > 0) return;
+    locked = published.load(std::memory_order_acquire);
+    if (locked != nullptr) locked->mutex_.lock();
+  }
+  static void after_fork(bool is_child) {
+    if (depth == 0 || --depth > 0) return;
+    if (locked != nullptr) locked->mutex_.unlock();
+    else if (is_child) published.store(nullptr, std::memory_order_release);  // published, perhaps locked, since then
+  }
 
-}  // namespace
-
-struct ForkHandlers {
-  static void lock() { process_cache().mutex_.lock(); }
-  static void unlock() { process_cache().mutex_.unlock(); }
+  static constinit std::atomic<BlockCache*> published;
+  static constinit thread_local BlockCache* locked;
+  static constinit thread_local int depth;
 };
 
-namespace {
-
-BlockCache& process_cache() {
-  static BlockCache* const cache = [] {
-    auto* made = new BlockCache;
-    pthread_atfork(&ForkHandlers::lock, &ForkHandlers::unlock, &ForkHandlers::unlock);
-    return made;
-  }();
-  return *cache;
-}
-
-}  // namespace
+constinit std::atomic<BlockCache*> ProcessCache::published = nullptr;
+constinit thread_local BlockCache* ProcessCache::locked = nullptr;
+constinit thread_local int ProcessCache::depth = 0;
 
 std::shared_ptr<std::byte[]> allocate_shared_bytes(std::int64_t bytes) {
   const bool cached = bytes >= BlockCache::min_bytes;
   const auto size = static_cast<std::size_t>(round_up(std::max<std::int64_t>(bytes, 1), 64));
-  std::byte* data = cached ? process_cache().allocate(bytes) : static_cast<std::byte*>(std::aligned_alloc(64, size));
+  std::byte* data =
+      cached ? ProcessCache::get().allocate(bytes) : static_cast<std::byte*>(std::aligned_alloc(64, size));
   if (data == nullptr) fail(ErrorKind::device, "out of host memory: ", bytes_text(bytes), " requested");
   if (!cached) return {data, [](std::byte* block) { std::free(block); }};
-  return {data, [bytes](std::byte* block) { process_cache().free(block, bytes); }};
+  return {data, [bytes](std::byte* block) { ProcessCache::get().free(block, bytes); }};
 }
 
 }  // namespace karez::device

@@ -38,7 +38,7 @@ class BlockCache {
   std::int64_t bytes_in_use() const;
 
  private:
-  friend struct ForkHandlers;
+  friend struct ProcessCache;
   struct SizeClass {
     std::vector<std::byte*> idle;  // the last one was freed last
     std::size_t fewest_idle = 0;   // in this window
