@@ -59,10 +59,7 @@ class Table {
         cat(row.calls),
         row.calls > 0 ? fixed(static_cast<double>(row.time + row.hidden) / 1e3 / static_cast<double>(row.calls), 1)
                       : "",
-        row.cpu_of > 0
-            ? cat(fixed(100 * static_cast<double>(std::min(row.cpu, row.cpu_of)) / static_cast<double>(row.cpu_of), 0),
-                  " %")
-            : "",
+        row.cpu_of > 0 ? cat(fixed(100 * static_cast<double>(row.cpu) / static_cast<double>(row.cpu_of), 0), " %") : "",
         fixed(row.bytes / (1 << 20), 2),
         milliseconds(row.waited)};
     if (has_hidden_) cells.push_back(milliseconds(row.hidden));

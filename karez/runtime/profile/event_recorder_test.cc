@@ -2,6 +2,8 @@
 #include "karez/runtime/profile/event_recorder.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,6 +15,9 @@
 #include "karez/runtime/session.h"
 #include "karez/runtime/test_plans.h"
 #include "karez/runtime/test_wait.h"
+
+// GCC's implementation of "#pragma omp parallel", because tests are compiled without OpenMP.
+extern "C" void GOMP_parallel(void (*body)(void*), void* data, unsigned threads, unsigned flags);
 
 namespace karez::runtime {
 namespace {
@@ -134,6 +139,53 @@ TEST(EventRecorder, RecordsTheCallsOfTheLaunchesAfterItsBegin) {
   // Without a profile, workers do not record calls.
   for (const EventLog& log : session.events())
     for (const Event& event : log.events) EXPECT_FALSE(event.kind == EventKind::called && event.ticket > 4);
+}
+
+std::int64_t own_cpu_time() {
+  timespec time = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
+}
+
+constexpr std::int64_t kernel_time = 5'000'000;
+
+// A kernel whose threads compute for `kernel_time` ns each.
+KernelRow computing_row() {
+  return test_row("compute", [](const CallSpec& call) -> PreparedKernel {
+    return [team = call.team](const KernelArgs&) {
+      GOMP_parallel(
+          [](void*) {
+            const std::int64_t end = own_cpu_time() + kernel_time;
+            while (own_cpu_time() < end) {}
+          },
+          nullptr, static_cast<unsigned>(team), 0);
+    };
+  });
+}
+
+TEST(EventRecorder, TheCpuTimeOfACallIncludesAllThreadsOfItsTeam) {
+  for (const int team : {1, 2, 3}) {
+    PlanBuilder s;
+    const ActorId a = s.actor("a", 0);
+    s.start(a);
+    s.done(a);
+    s.call(a, "test.compute", {}, {});
+    s.plan.actors[a].calls[0].team = team;
+    const KernelTable table({computing_row()});
+    Session session({.workers = 1}, table);
+    const int plan = session.load(s.plan);
+    const auto recorder = session.record_events({});
+    for (int i = 0; i < 6; ++i) session.launch(plan).wait();
+    session.end_recording(recorder);
+    int measured = 0;
+    for (const EventLog& log : session.recording(*recorder).workers)
+      for (const Event& event : log.events) {
+        if (event.kind != EventKind::used_cpu) continue;
+        EXPECT_GE(event.piece, std::min(team, omp_get_thread_limit()) * kernel_time) << "team " << team;
+        ++measured;
+      }
+    EXPECT_GE(measured, 1);
+  }
 }
 
 TEST(EventRecorder, EndsByItselfAfterTheRequestedLaunches) {
