@@ -175,7 +175,7 @@ TEST(Components, AFolderHasAtMostFortyUnits) {
     if (path.rfind("karez/", 0) == 0) paths.push_back(path);
   const std::set<std::string> tables = {"karez/ops", "karez/kernels/cpu"};  // each file is a row of a table
   for (const auto& [folder, count] : unit_counts(paths))
-    if (!tables.count(folder)) EXPECT_LE(count, 40u) << folder << ": divide the folder by topic";
+    if (!tables.count(folder)) { EXPECT_LE(count, 40u) << folder << ": divide the folder by topic"; }
   EXPECT_EQ(unit_counts({"karez/a/b.h", "karez/a/b.cc", "karez/a/b_test.cc", "karez/a/c_test.cc", "karez/d.h"}),
             (std::map<std::string, std::size_t>{{"karez", 1}, {"karez/a", 2}}));
 }

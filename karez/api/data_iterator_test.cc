@@ -203,7 +203,7 @@ TEST(DataCores, DataThreadsRunOnThemAlone) {
         cores == 0 ? all : std::vector<int>(all.end() - static_cast<std::ptrdiff_t>(count), all.end());
     DataIterator iterator = world.iterate(data::range(4).map(
         [&](const Element& e) {
-          if (device::cpu_budget().quota == 0) EXPECT_EQ(cpus_of_thread(), expected);
+          if (device::cpu_budget().quota == 0) { EXPECT_EQ(cpus_of_thread(), expected); }
           EXPECT_EQ(cpus_of_thread().size(), expected.size());
           return e;
         },
@@ -272,8 +272,9 @@ TEST(DataCores, AutomaticNumbersAreChosenWhileTheProgramReads) {
     if (!first) first = result;
     for (std::size_t at : {0, 1, 100'000, 512 * 512 - 1})
       ASSERT_FLOAT_EQ(result.data<float>()[at], first->data<float>()[at]);
-    if (numbers.insert(state.data_cores).second && cores == 2)
+    if (numbers.insert(state.data_cores).second && cores == 2) {
       EXPECT_EQ(step.plan_text().find(" team ") == std::string::npos, state.data_cores == 1) << "a plan of its own";
+    }
     if (!state.data_threads->tries_cores()) ++settled_steps;
   }
   EXPECT_FALSE(state.data_threads->tries_cores());

@@ -118,7 +118,7 @@ TEST(ControlMessage, InvalidBytesAreRejected) {
   for (int i = 0; i < 10'000; ++i) {  // reads no byte after the end; a decoded message can be encoded
     std::vector<std::byte> noise(random() % 100);
     for (std::byte& byte : noise) byte = static_cast<std::byte>(random());
-    if (const auto message = decode_control_message(noise)) EXPECT_TRUE(decode_control_message(encode(*message)));
+    if (const auto message = decode_control_message(noise)) { EXPECT_TRUE(decode_control_message(encode(*message))); }
   }
 }
 

@@ -35,9 +35,9 @@ struct Pointwise {
   int operands = 1;
   OperandDTypes dtypes = OperandDTypes::floats;
   bool returns_bool = false;
-  std::vector<PointwiseGradient> grads;  // one per operand; empty if there is a `no_grad`, and for gradient ops, which
-                                         // are differentiated symbolically
-  std::string no_grad;
+  std::vector<PointwiseGradient> grads = {};  // one per operand; empty if there is a `no_grad`, and for gradient ops,
+                                              // which are differentiated symbolically
+  std::string no_grad = {};
   std::string doc;
   bool has_function = false;  // users get a function of this name, which is generated from the row
   bool positive = false;  // this row, or the row of which it is the gradient, has a log, sqrt, rsqrt or pow, so tests

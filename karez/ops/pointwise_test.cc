@@ -31,7 +31,7 @@ TEST(Pointwise, ExpressionsAreCanonical) {
   for (const Pointwise& row : pointwise_rows()) {
     EXPECT_EQ(print(parse_expr(row.expr)), row.expr) << row.name;
     EXPECT_EQ(variable_count(parse_expr(row.expr)), row.operands) << row.name;
-    if (row.has_function) EXPECT_LE(row.operands, 2) << row.name << ": the function must be written by hand";
+    if (row.has_function) { EXPECT_LE(row.operands, 2) << row.name << ": the function must be written by hand"; }
     EXPECT_EQ(pointwise_row(row.name), &row) << "two rows are called " << row.name;
   }
   EXPECT_EQ(pointwise_row("matmul"), nullptr);

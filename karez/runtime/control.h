@@ -31,8 +31,8 @@ struct InputHashes {
 // The description of an op that the ranks compare.
 struct OpDescription {
   std::uint64_t hash = 0;
-  std::string_view what;  // names the op in messages; is compared too
-  std::uint64_t sum = 0;  // must add up to 0 over all ranks
+  std::string_view what = {};  // names the op in messages; is compared too
+  std::uint64_t sum = 0;       // must add up to 0 over all ranks
   InputHashes inputs = {};
   // The op is over when all ranks have begun it (with `request`: when all ranks have requested it), and a thread waits
   // for that.

@@ -21,10 +21,10 @@ struct RankWait {
 };
 
 struct RankState {
-  std::uint64_t progress = 0;   // changes with every act, message, received byte and call of the program
-  bool can_progress = false;    // this rank has work that is ready to run
-  std::string current_call;     // the running call: "a3 'compute.1' of launch 7 (matmul at net.cc:12)"; "": none
-  std::vector<RankWait> waits;  // empty: this rank waits for nothing
+  std::uint64_t progress = 0;        // changes with every act, message, received byte and call of the program
+  bool can_progress = false;         // this rank has work that is ready to run
+  std::string current_call = {};     // the running call: "a3 'compute.1' of launch 7 (matmul at net.cc:12)"; "": none
+  std::vector<RankWait> waits = {};  // empty: this rank waits for nothing
   // If the program waits for a data set: for how long the stage has been running that it waits for.
   double data_seconds = 0;
   // The wait for a data set; null if there is none. `first_wait` is this one or, without it, the first one.

@@ -136,8 +136,9 @@ TEST(CollectiveReadsInFlight, AReadIsRejectedAndEarlierLaunchesSucceed) {
     std::vector<Future> futures;
     for (int i = 0; i < 40; ++i) {
       futures.push_back(training.step());
-      if (i % 4 == 3 && job.rank == 1)
+      if (i % 4 == 3 && job.rank == 1) {
         EXPECT_THAT(user_error([&] { training.weight(); }), StartsWith("rank 1 requests a read of variable 'weight'"));
+      }
     }
     for (Future& future : futures) EXPECT_GT(future.item(), 0);
   });
@@ -166,19 +167,20 @@ TEST(CollectiveReadsOfExpressions, ReadsAreRejectedBeforeAnyComputation) {
     const Tensor y(f(HostArray::of<double>({3}, {1, 2, 3})).value());
     const Tensor twice = y * 2.0, total = sum(twice);
     for (int i = 0; i < 3; ++i) {
-      if (job.rank == i)
+      if (job.rank == i) {
         for (const Tensor& tensor : {twice, total})
           EXPECT_THAT(user_error([&] { tensor.read(); }),
                       AllOf(StartsWith(cat("rank ", i, " requests a computation and read of f64[")),
                             HasSubstr("] (collective_reads_test.cc:"),
                             HasSubstr("all ranks must take part in computations outside of compiled functions: read "
                                       "the value on every rank, and print it on one")));
+      }
       f(HostArray::of<double>({3}, {1, 2, 3})).wait();
     }
     EXPECT_EQ(total.item(), 24);
     EXPECT_EQ(twice.read().data<double>()[2], 12);
     EXPECT_EQ(total.item(), 24) << "each rank holds the complete value, so a single rank may read it";
-    if (job.rank == 1) EXPECT_EQ(total.item(), 24);
+    if (job.rank == 1) { EXPECT_EQ(total.item(), 24); }
   });
 }
 
@@ -187,10 +189,11 @@ TEST(CollectiveSaves, ASaveThatOnlyOneRankRequestsIsRejectedAndNoFileIsWritten) 
   for (int saver : {0, 1}) {
     const auto expected = train(2, {});
     const auto results = train(2, [&](Training& training, int rank, int, Future&) {
-      if (rank == saver)
+      if (rank == saver) {
         EXPECT_THAT(user_error([&] { training.world.save(path); }),
                     AllOf(StartsWith(cat("rank ", saver, " requests a save (")),
                           HasSubstr("all ranks must save, and rank 0 writes the file")));
+      }
     });
     EXPECT_EQ(results, expected);
     EXPECT_FALSE(std::filesystem::exists(path));
@@ -264,9 +267,10 @@ TEST(CollectiveWrites, DifferentValuesAreRejectedAndChangeNothing) {
                 }),
                 StartsWith("ranks 0 and 1 differ in a write of variable 'w'"));
     EXPECT_EQ(f(ones).item(), 2);
-    if (job.rank == 1)
+    if (job.rank == 1) {
       EXPECT_THAT(user_error([&] { world.write(w, ones); }),
                   StartsWith("rank 1 requests a write of variable 'w', but rank 0 is at"));
+    }
     EXPECT_EQ(f(ones).item(), 2);
     world.write(w, HostArray::of<double>({2}, {1, 3}));
     EXPECT_EQ(f(ones).item(), 4);

@@ -78,7 +78,7 @@ TEST_F(LoadOfRanks, ALoadThatFailsOrIsMissingOnOneRankChangesNothing) {
       const RankResults results = load_on_ranks(used, [&](int rank) { return rank == 0 ? valid_path : other_path; });
       EXPECT_THAT(results.errors[0], HasSubstr("rank 0 requests a load"));
       EXPECT_THAT(results.errors[0], HasSubstr("but rank 1 is at "));
-      if (!other_path.empty()) EXPECT_THAT(results.errors[1], HasSubstr("none"));
+      if (!other_path.empty()) { EXPECT_THAT(results.errors[1], HasSubstr("none")); }
       EXPECT_THAT(results.values, Each(2));
     }
 }

@@ -130,8 +130,9 @@ TEST(PlanCache, APlanIsReusedOnlyForEqualOptions) {
   EXPECT_FALSE(train({.rules = {{"fc1.weight", P("data", nullptr)}}}).from_disk());
   EXPECT_FALSE(train({.devices = 2, .memory = 1 << 20}).from_disk());
   EXPECT_FALSE(train({.devices = 2, .team = 2}).from_disk());
-  if (device::cpu_budget().cores > 1)
+  if (device::cpu_budget().cores > 1) {
     EXPECT_FALSE(train({.devices = 2, .data_cores = 1}).from_disk()) << "kernels have fewer threads";
+  }
   CostTable costs;
   costs.call *= 2;
   EXPECT_FALSE(train({.devices = 2, .costs = costs}).from_disk());

@@ -160,9 +160,9 @@ TEST(OpsWithoutAGradient, BackwardNamesTheOpUnlessTheValueIsDetached) {
   for (const bool is_read : {false, true}) {
     const Tensor y = counted(x);
     EXPECT_TRUE(requires_gradient(y));
-    if (is_read) EXPECT_EQ(list<double>(y), (std::vector<double>{0.25, 4}));
+    if (is_read) { EXPECT_EQ(list<double>(y), (std::vector<double>{0.25, 4})); }
     const Tensor loss = sum(y * x);
-    if (is_read) EXPECT_EQ(loss.item(), 0.125 - 8);
+    if (is_read) { EXPECT_EQ(loss.item(), 0.125 - 8); }
     const std::string error = error_of([&] { backward({loss}, {Tensor()}, {{}, {x}}); });
     EXPECT_THAT(error, ::testing::HasSubstr("no gradient passes through counted: it is written in C"));
     EXPECT_THAT(error, ::testing::HasSubstr("saved_values_test.cc"));

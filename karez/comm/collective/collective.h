@@ -38,8 +38,8 @@ struct CollectiveSpec {
   int members = 1;
   std::int64_t chunk = 1 << 18;  // maximum bytes of one message; rounded down to full elements, at least one
   View in, out;
-  std::vector<TensorBox> sends, receives;  // by member
-  ReduceFn reduce = nullptr;               // all_reduce and reduce_scatter
+  std::vector<TensorBox> sends = {}, receives = {};  // by member
+  ReduceFn reduce = nullptr;                         // all_reduce and reduce_scatter
 };
 
 }  // namespace karez::comm

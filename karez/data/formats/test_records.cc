@@ -92,7 +92,7 @@ ReadRecords read_records(const Dataset& dataset, bool same_error) {
     EXPECT_EQ(rest.records,
               std::vector<std::string>(all.records.begin() + static_cast<std::ptrdiff_t>(i) + 1, all.records.end()))
         << "from the position " << print(states[i]);
-    if (same_error) EXPECT_EQ(rest.error, all.error) << "from the position " << print(states[i]);
+    if (same_error) { EXPECT_EQ(rest.error, all.error) << "from the position " << print(states[i]); }
     EXPECT_EQ(rest.error.empty(), all.error.empty()) << "from the position " << print(states[i]);
   }
   return all;

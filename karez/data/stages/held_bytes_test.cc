@@ -99,7 +99,7 @@ TEST_P(HeldBytes, AreThoseOfElementsInsideOfStages) {
   for (const std::int64_t epoch : {0, 1}) {
     machine.start({epoch});
     work(machine);
-    if (epoch == 0) EXPECT_EQ(machine.bytes_held(), GetParam().first);
+    if (epoch == 0) { EXPECT_EQ(machine.bytes_held(), GetParam().first); }
     read(machine, 1000);
     EXPECT_EQ(machine.bytes_held(), GetParam().last);
   }

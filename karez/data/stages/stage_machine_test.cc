@@ -122,7 +122,7 @@ TEST(StageMachine, AnElementLargerThanTheLimitPassesAlone) {
     for (; std::optional<Element> element = schedule.next(); ++count)
       EXPECT_EQ(array_of(*element).type().bytes(), count % 3 * 800);
     EXPECT_EQ(count, 30);
-    if (epoch == 1) EXPECT_EQ(schedule.most_bytes, 1600);
+    if (epoch == 1) { EXPECT_EQ(schedule.most_bytes, 1600); }
     schedule.most_bytes = 0;  // the first elements were of unknown size
   }
   schedule.drain();

@@ -27,7 +27,7 @@ struct StageReport {
 
 // The position of a stream and what its actors have done, by actor.
 struct StreamReport {
-  std::vector<StageReport> stages;
+  std::vector<StageReport> stages = {};
   std::int64_t bytes = 0;          // of elements, if they are limited
   std::int64_t process_bytes = 0;  // of this process, with what decoders and Python use
   StreamStateRef state = nullptr;

@@ -57,7 +57,7 @@ class Schedule {
     collect();
     while (step()) continue;
     EXPECT_EQ(machine.elements_held(), 0);
-    if (!has_cache_) EXPECT_EQ(machine.bytes_held(), 0);
+    if (!has_cache_) { EXPECT_EQ(machine.bytes_held(), 0); }
     EXPECT_EQ(machine.running(), 0);
     for (StageId id : machine.graph().stages.ids()) {
       EXPECT_EQ(machine.ports(id).free_slots(), machine.ports(id).slots()) << machine.graph().stages[id].name;

@@ -59,9 +59,9 @@ class StreamTuner {
   // An actor that calls functions with automatic lanes.
   struct FusedActor {
     plan::StageId stage;
-    double acting = 0;                // seconds, recently
-    std::vector<std::int64_t> calls;  // of its functions, when they were read last
-    std::vector<double> recent_calls;
+    double acting = 0;                     // seconds, recently
+    std::vector<std::int64_t> calls = {};  // of its functions, when they were read last
+    std::vector<double> recent_calls = {};
   };
 
   StageMachine& machine_;

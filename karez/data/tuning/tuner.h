@@ -29,7 +29,7 @@ struct TunedNumbers {
 // Stages that have the same numbers: one stage, or the readers of `interleave`, at most `lanes` of which act at the
 // same time.
 struct TunedUnit {
-  std::vector<plan::StageId> stages;
+  std::vector<plan::StageId> stages = {};
   int most_lanes = 1;   // 1: only slots are chosen
   int least_slots = 1;  // of each stage
   int most_slots = most_tuned_slots;

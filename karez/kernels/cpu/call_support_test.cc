@@ -49,7 +49,7 @@ TEST(CallSupport, AnswersOfManyCallsBelongToTheirCalls) {
   for (int repeat = 0; repeat < 2; ++repeat)
     for (std::int64_t size = 0; size < 3000; ++size) {
       ASSERT_EQ(row.supports(call_of_size(size)), size % 2 == 0);
-      if (size % 2 == 0) ASSERT_EQ(row.workspace(call_of_size(size)), 4 * size);
+      if (size % 2 == 0) { ASSERT_EQ(row.workspace(call_of_size(size)), 4 * size); }
     }
   EXPECT_EQ(count, 6000);  // so many answers are not all kept
 }

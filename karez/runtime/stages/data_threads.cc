@@ -125,7 +125,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
   std::vector<StageMachine::Slot> dropped;  // destroyed after the lock is released
   Lock lock(mutex_, std::defer_lock);
   lock_polling(lock);
-  std::optional<ReaderCount> waits;
+  std::unique_ptr<ReaderCount> waits;
   std::int64_t idle = -1;  // the idle time when the wait began
   std::optional<StreamWait> waiting;
   while (!stream->closed && stream->machine->reading() && !stream->machine->readable()) {
@@ -135,7 +135,7 @@ std::optional<Element> DataThreads::next(const std::shared_ptr<ServedStream>& st
       if (execute_one(*stream, lock)) continue;
       require(limit_ > 0 || stream->closed, "no stage of the stream can act");
     }
-    if (current_stream == nullptr && !waits) waits.emplace(*stream);
+    if (current_stream == nullptr && !waits) waits = std::make_unique<ReaderCount>(*stream);
     notify();
     if (spin(*stream, lock)) continue;
     if (stream->changed.wait_for(lock, std::chrono::milliseconds(50)) != std::cv_status::timeout) continue;

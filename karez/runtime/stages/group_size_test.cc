@@ -83,7 +83,7 @@ std::int64_t read(DatasetReader& reader, std::int64_t most) {
     const std::optional<Element> element = reader.next();
     if (!element) break;
     EXPECT_EQ(element->skipped, number % 100 == 7);
-    if (!element->skipped) EXPECT_EQ(number_of(*element), number * number);
+    if (!element->skipped) { EXPECT_EQ(number_of(*element), number * number); }
     if (testing::Test::HasFailure()) break;
   }
   return number;
