@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Optional, Union
 
 from . import _core, grad_mode, parameter_hooks, recording
+from .call_errors import argument_error
 from .custom_function import Function as Function, FunctionCtx as FunctionCtx
 from .differences import see_difference
 from .errors import ShapeError, TypeError, UserError
@@ -133,6 +134,9 @@ def grad(
         seeds = [None] * len(outputs)
     if len(seeds) != len(outputs):
         raise ShapeError(f"grad: expected {len(outputs)} grad_outputs, one for each output, got {len(seeds)}{_at()}")
+    for number, seed in enumerate(seeds):
+        if seed is not None and not isinstance(seed, Tensor):
+            raise argument_error(seed, "a tensor or None", grad_outputs, number)
     if materialize_grads and allow_unused is False:
         raise UserError(f"grad: materialize_grads=True needs allow_unused=True or None, got False{_at()}")
     for number, value in enumerate(inputs):

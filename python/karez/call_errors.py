@@ -1,5 +1,4 @@
-"""Errors of calls of C++ functions whose arguments do not fit: they name the argument, what is expected and what was
-given."""
+"""Errors of calls whose arguments do not fit: they name the argument, what is expected and what was given."""
 
 from __future__ import annotations
 
@@ -18,6 +17,7 @@ from . import _core, dtypes
 from .errors import TypeError
 
 _PACKAGE = os.path.dirname(__file__) + os.sep
+_OPERAND = "Tensor | float | int | bool | numpy.ndarray"
 # For each type of a signature: the text of one value, and that of several.
 _TEXTS = {
     "int": ("an integer", "integers"),
@@ -34,7 +34,7 @@ _TEXTS = {
     "DType": ('a dtype such as kz.float32 or "float32"', "dtypes"),
     "Tensor": ("a tensor", "tensors"),
     "Dataset": ("a data set", "data sets"),
-    "Tensor | float | int | bool | numpy.ndarray": ("a tensor, an array or a number", "tensors, arrays or numbers"),
+    _OPERAND: ("a tensor, an array or a number", "tensors, arrays or numbers"),
 }
 
 
@@ -107,6 +107,24 @@ def misfit_error(function: Any, arguments: list[Any], keywords: dict[str, Any]) 
         given += [f"{key}={_described(value)}" for key, value in keywords.items()]
         forms = [f"{name}({', '.join(s.names()[skipped:])})" for s in signatures]
         text = f"{name}(): the arguments ({', '.join(given)}) do not fit {_joined(forms, 'or')}"
+    return _error_of(text)
+
+
+def argument_error(value: Any, expected: str = _TEXTS[_OPERAND][0], sequence: Any = None, number: int = 0) -> TypeError:
+    """The error of a function of the package that was called with this value, or with a sequence that has it as an
+    item."""
+    function, text = _argument(value if sequence is None else sequence)
+    text = text if sequence is None else f"item {number} of {text}"
+    return _error_of(f"{function}(): {text} must be {expected}, got {_described(value)}")
+
+
+def _argument(value: Any) -> tuple[str, str]:
+    """The function that the user has called with this value, and the text of its argument."""
+    function, name = _caller(value) or _caller(None, any_value=True) or ("", "")
+    return function, f"argument '{name}'" if name else "an argument"
+
+
+def _error_of(text: str) -> TypeError:
     error = TypeError(text)
     vars(error)["is_misfit"] = True
     file, line = _core.user_line()
@@ -130,10 +148,10 @@ def _fault_of(function: str, parameter: _Parameter, value: Any) -> str:
     annotation, element, number = parameter.annotation, _element(parameter.annotation), -1
     if element is not None and _is_sequence(value):
         number = next((i for i, item in enumerate(value) if not _fits(item, element)), -1)
-    if number >= 0 and (caller := _caller(value[number], parameter)):
+    if number >= 0 and (caller := _caller(value[number], parameter.name)):
         function, name = caller
         return f"{function}(): argument '{name}' must be {_text(element)}, got {_described(value[number])}"
-    caller = _caller(value, parameter) or _caller(None, parameter, any_value=True) or (function, parameter.name)
+    caller = _caller(value, parameter.name) or _caller(None, any_value=True) or (function, parameter.name)
     text = f"argument '{caller[1]}'" if caller[1] else "an argument"
     if caller == (function, parameter.name):
         text = f"argument {parameter.text}"
@@ -149,10 +167,10 @@ def _fault_of(function: str, parameter: _Parameter, value: Any) -> str:
     return f"{function}(): {text} must be {_text(annotation)}, got {_described(value)}"
 
 
-def _caller(value: Any, parameter: _Parameter, any_value: bool = False) -> Optional[tuple[str, str]]:
+def _caller(value: Any, preferred: str = "", any_value: bool = False) -> Optional[tuple[str, str]]:
     """The outermost function of the package, of those that have not returned, one of whose parameters has this value,
-    and the name of its parameter. With any_value=True: the outermost function, and the name "". None if there is no
-    such function, since the user has called the C++ function."""
+    and the name of its parameter, which is `preferred` if several have the value. With any_value=True: the outermost
+    function, and the name "". None if there is no such function, since the user has called the C++ function."""
     frame: Any = sys._getframe(1)
     found = None
     while frame is not None:
@@ -163,7 +181,7 @@ def _caller(value: Any, parameter: _Parameter, any_value: bool = False) -> Optio
                 function = type(frame.f_locals["self"]).__name__
             is_helper = function[0] in "_<" or code.co_flags & inspect.CO_NESTED
             if code.co_filename != __file__ and not is_helper:
-                name = "" if any_value else _parameter_with(frame, value, parameter.name)
+                name = "" if any_value else _parameter_with(frame, value, preferred)
                 found = found if name is None else (function, name)
         elif found is not None:
             break

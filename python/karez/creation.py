@@ -15,6 +15,7 @@ from .dimensions import _sizes
 from .dtypes import bool_, dtype_of, float32, float64, int64
 from .errors import UserError
 from .layouts import P, by_dimension
+from .pointwise import operand_of
 from .type_aliases import Tensor
 from .user_line import _at
 from .worlds import Mesh
@@ -93,21 +94,25 @@ def empty(*size: Any, dtype: Any = float32, device: Any = None, mesh: Any = None
 
 def empty_like(input: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of zeros with the shape and dtype of the input; see empty."""
+    input = operand_of(input)
     return _filled("empty_like", input.shape, 0, dtype or input.dtype, device)
 
 
 def zeros_like(input: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of zeros with the shape and dtype of the input."""
+    input = operand_of(input)
     return _filled("zeros_like", input.shape, 0, dtype or input.dtype, device)
 
 
 def ones_like(input: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor of ones with the shape and dtype of the input."""
+    input = operand_of(input)
     return _filled("ones_like", input.shape, 1, dtype or input.dtype, device)
 
 
 def full_like(input: Any, fill_value: Any, dtype: Any = None, *, device: Any = None) -> Tensor:
     """A tensor filled with a value, with the shape and dtype of the input."""
+    input = operand_of(input)
     return _filled("full_like", input.shape, fill_value, dtype or input.dtype, device)
 
 

@@ -33,7 +33,7 @@ from .dimensions import _normalised_dim
 from .dtypes import int64
 from .errors import ShapeError, UserError
 from .half_precision import in_f32
-from .pointwise import tensor_of
+from .pointwise import operand_of, operands_of, tensor_of
 from .pointwise_functions import *
 from .pointwise_functions import abs as abs, sqrt as sqrt
 from .type_aliases import Tensor
@@ -56,15 +56,17 @@ def cumsum(input: Any, dim: int, dtype: Any = None) -> Tensor:
 
 def softmax(input: Any, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """exp(x) divided by its sum along a dimension: by default the last one, for vectors and matrices."""
+    input = operand_of(input)
     return _core.softmax(input if dtype is None else cast(input, dtype), _default_dim("softmax", input, dim))
 
 
 def log_softmax(input: Any, dim: Optional[int] = None, dtype: Any = None) -> Tensor:
     """The logarithm of softmax."""
+    input = operand_of(input)
     return _core.log_softmax(input if dtype is None else cast(input, dtype), _default_dim("log_softmax", input, dim))
 
 
-def _default_dim(what: str, input: Any, dim: Optional[int]) -> int:
+def _default_dim(what: str, input: Tensor, dim: Optional[int]) -> int:
     """The given dimension; by default the last one, as in PyTorch for vectors and matrices."""
     if dim is None and input.ndim > 2:
         raise UserError(
@@ -123,6 +125,7 @@ def std(
 def _variance(
     op: Callable[..., Tensor], input: Any, dim: Any, unbiased: Optional[bool], keepdim: bool, correction: Optional[int]
 ) -> Tensor:
+    input = operand_of(input)
     if isinstance(dim, bool):
         dim, unbiased = None, dim
     degrees = correction if correction is not None else 1 if unbiased is None else int(unbiased)
@@ -157,8 +160,9 @@ def _power_mean(input: Any, p: float, dim: Any, keepdim: bool) -> Tensor:
 
 def cat(tensors: Any, dim: int = 0) -> Tensor:
     """Tensors concatenated along a dimension; empty vectors are omitted."""
-    nonempty = [tensor for tensor in tensors if tuple(tensor.shape) != (0,)]
-    return _core.cat(nonempty if nonempty and nonempty[0].ndim > 1 else list(tensors), dim)
+    tensors = operands_of(tensors)
+    nonempty = [tensor for tensor in tensors if tensor.shape != (0,)]
+    return _core.cat(nonempty if nonempty and len(nonempty[0].shape) > 1 else tensors, dim)
 
 
 concat = cat
@@ -171,6 +175,7 @@ def reshape(input: Any, shape: Any) -> Tensor:
 
 def permute(input: Any, dims: Any) -> Tensor:
     """Dimension i of the result is dims[i] of the input."""
+    input = operand_of(input)
     dims = [_normalised_dim(input, dim) for dim in dims]
     return _core.permute(input, dims) if dims else reshape(input, list(input.shape))
 
@@ -178,7 +183,9 @@ def permute(input: Any, dims: Any) -> Tensor:
 def take_along_dim(input: Any, indices: Any, dim: Optional[int] = None) -> Tensor:
     """For each position of indices, the element of input at that index along a dimension; other dimensions
     broadcast."""
+    input = operand_of(input)
     if dim is None:
+        indices = operand_of(indices)
         input, indices, dim = reshape(input, [math.prod(input.shape)]), reshape(indices, [math.prod(indices.shape)]), 0
     dim = _normalised_dim(input, dim)
     count = input.shape[dim] if len(input.shape) else 1
@@ -210,6 +217,7 @@ def transpose(input: Any, axes: Any = None) -> Tensor:
 
 def swapaxes(input: Any, dim0: int, dim1: int) -> Tensor:
     """Swaps two dimensions (torch.transpose)."""
+    input = operand_of(input)
     rank = input.ndim
     order = list(range(builtins.max(1, rank)))
     dim0, dim1 = _normalised_dim(input, dim0), _normalised_dim(input, dim1)
@@ -219,6 +227,7 @@ def swapaxes(input: Any, dim0: int, dim1: int) -> Tensor:
 
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Merges these dimensions into one."""
+    input = operand_of(input)
     if input.ndim == 0:
         return reshape(input, [1])
     first, last = _normalised_dim(input, start_dim), _normalised_dim(input, end_dim)
@@ -230,14 +239,17 @@ def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 def unsqueeze(input: Any, dim: int) -> Tensor:
     """Inserts a dimension of size 1 at this position."""
-    at = dim + input.ndim + 1 if dim < 0 else dim
-    if not 0 <= at <= input.ndim:
-        raise ShapeError(f"unsqueeze: position {dim} does not exist in a tensor of {input.ndim} dimensions{_at()}")
-    return reshape(input, [*input.shape[:at], 1, *input.shape[at:]])
+    input = operand_of(input)
+    shape = input.shape
+    at = dim + len(shape) + 1 if dim < 0 else dim
+    if not 0 <= at <= len(shape):
+        raise ShapeError(f"unsqueeze: position {dim} does not exist in a tensor of {len(shape)} dimensions{_at()}")
+    return reshape(input, [*shape[:at], 1, *shape[at:]])
 
 
 def squeeze(input: Any, dim: Any = None) -> Tensor:
     """Removes all dimensions of size 1, or only those that dim lists."""
+    input = operand_of(input)
     drop = (
         range(input.ndim)
         if dim is None
@@ -248,11 +260,12 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
 
 def stack(tensors: Any, dim: int = 0) -> Tensor:
     """Tensors of equal shape, stacked along a new dimension."""
-    return cat([unsqueeze(tensor, dim) for tensor in tensors], dim)
+    return _core.cat([unsqueeze(tensor, dim) for tensor in operands_of(tensors)], dim)
 
 
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> list[Tensor]:
     """Splits a tensor along a dimension into pieces of one size (the last may be smaller) or of the given sizes."""
+    tensor = operand_of(tensor)
     at = _normalised_dim(tensor, dim)
     total, sizes = tensor.shape[at], split_size_or_sections
     if isinstance(sizes, int):
@@ -271,6 +284,7 @@ def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> list[Ten
 
 def chunk(input: Any, chunks: int, dim: int = 0) -> list[Tensor]:
     """Splits a tensor along a dimension into at most `chunks` pieces of one size; the last may be smaller."""
+    input = operand_of(input)
     if chunks < 1:
         raise ShapeError(f"chunk: chunks must be at least 1, got {chunks}{_at()}")
     return split(input, -(-input.shape[_normalised_dim(input, dim)] // chunks), dim)
@@ -278,15 +292,17 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> list[Tensor]:
 
 def tril(input: Any, diagonal: int = 0) -> Tensor:
     """The elements of the last two dimensions on and below a diagonal; 0 elsewhere."""
+    input = operand_of(input)
     return where(_lower_triangle(input, diagonal), input, _core.full([], 0, dtype=input.dtype))
 
 
 def triu(input: Any, diagonal: int = 0) -> Tensor:
     """The elements of the last two dimensions on and above a diagonal; 0 elsewhere."""
+    input = operand_of(input)
     return where(_lower_triangle(input, diagonal - 1), _core.full([], 0, dtype=input.dtype), input)
 
 
-def _lower_triangle(input: Any, diagonal: int) -> Tensor:
+def _lower_triangle(input: Tensor, diagonal: int) -> Tensor:
     rows, columns = input.shape[-2:]  # comparing two vectors needs no matrix of integers
     return _core.iota([1, columns], 1, int64) <= _core.iota([rows, 1], 0, int64) + diagonal
 

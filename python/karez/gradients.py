@@ -6,10 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Callable, Optional, Union
 
 from . import _core, autograd
+from .call_errors import argument_error
 from .compiled_function import compile
 from .differences import see_difference
 from .errors import TypeError, UserError
 from .parameter_hooks import call_accumulation_hooks, with_hooks
+from .pointwise import operand_of
 from .recording import gradients, in_loop, parameters
 from .user_line import _at
 
@@ -19,6 +21,8 @@ def grad(loss: _core.Tensor, params: Iterable[_core.Tensor]) -> list[_core.Tenso
     zero. Outside of compiled functions, a tensor must have requires_grad=True, or be computed from one that has."""
     if callable(loss) and not isinstance(loss, _core.Tensor):
         raise TypeError(f"grad: expected a loss, got a function; kz.func.grad differentiates functions{_at()}")
+    if not isinstance(loss, _core.Tensor):
+        raise argument_error(loss, "a tensor")
     params = list(params)
     if _core.tracing() or loss._kind == "traced":
         return with_hooks(params, _core.grad(loss, params))
@@ -43,6 +47,8 @@ def backward(
             "backward: in a function that kz.vmap or kz.scan traces, gradients cannot be added to those of parameters; "
             f"return kz.grad(loss, parameters), or use kz.func.grad{see_difference('backward in a loop')}{_at()}"
         )
+    if gradient is not None:
+        gradient = operand_of(gradient)
     found = gradients()
     if found is None:
         return autograd.backward(

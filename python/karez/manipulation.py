@@ -13,13 +13,14 @@ from .dimensions import _normalised_dim, _sizes
 from .dtypes import bool_, int64
 from .errors import ShapeError, UserError
 from .functions import cat, permute, reshape, sum, swapaxes, unsqueeze, where
-from .pointwise import add, tensor_of
+from .pointwise import add, operand_of, operands_of, tensor_of
 from .type_aliases import Operand, Sizes, Tensor
 from .user_line import _at
 
 
 def movedim(input: Tensor, source: Union[int, Sizes], destination: Union[int, Sizes]) -> Tensor:
     """Moves dimensions to other positions; the others keep their order."""
+    input = operand_of(input)
     source, destination = ([dims] if isinstance(dims, int) else list(dims) for dims in (source, destination))
     source, destination = [_normalised_dim(input, d) for d in source], [_normalised_dim(input, d) for d in destination]
     if len(source) != len(destination) or len({*source}) < len(source) or len({*destination}) < len(destination):
@@ -35,6 +36,7 @@ def movedim(input: Tensor, source: Union[int, Sizes], destination: Union[int, Si
 
 def flip(input: Tensor, dims: Union[int, Sizes]) -> Tensor:
     """Reverses the order of the elements along these dimensions."""
+    input = operand_of(input)
     for dim in [dims] if isinstance(dims, int) else dims:
         input = index_select(input, dim, numpy.arange(input.shape[_normalised_dim(input, dim)] - 1, -1, -1))
     return _core.copied(input)
@@ -76,25 +78,29 @@ def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes]
 
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """The elements start to start + length - 1 along a dimension."""
-    dim = _normalised_dim(input, dim)
-    begin = [0] * input.ndim
-    begin[dim] = start + (input.shape[dim] if start < 0 else 0)
-    return _core.slice(input, begin, [length if d == dim else size for d, size in enumerate(input.shape)])
+    input = operand_of(input)
+    dim, shape = _normalised_dim(input, dim), input.shape
+    begin = [0] * len(shape)
+    begin[dim] = start + (shape[dim] if start < 0 else 0)
+    return _core.slice(input, begin, [length if d == dim else size for d, size in enumerate(shape)])
 
 
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at one index of a dimension, without that dimension."""
+    input = operand_of(input)
     dim = _normalised_dim(input, dim)
     return reshape(narrow(input, dim, index, 1), [size for d, size in enumerate(input.shape) if d != dim])
 
 
 def unbind(input: Tensor, dim: int = 0) -> list[Tensor]:
     """All slices along a dimension, without that dimension."""
+    input = operand_of(input)
     return [select(input, dim, i) for i in range(input.shape[_normalised_dim(input, dim)])]
 
 
 def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
     """The slices along a dimension that a vector of indices selects."""
+    input = operand_of(input)
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
         return _core.copied(input)
@@ -104,6 +110,7 @@ def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
 
 def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
     """For each position of index, the element of input at that index along a dimension."""
+    input = operand_of(input)
     dim = _normalised_dim(input, dim)
     index = tensor_of(index)
     if input.ndim == 0:
@@ -118,10 +125,17 @@ def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
 
 def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """input, with each element of src added at its index along a dimension."""
+    input, index, src = operand_of(input), operand_of(index), operand_of(src)
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
         return input + src
-    src = _core.slice(src, [0] * src.ndim, list(index.shape))
+    sizes = list(index.shape)
+    if not len(sizes) == src.ndim == input.ndim:
+        raise ShapeError(
+            f"scatter_add: index and src must have {input.ndim} dimensions as the input, got {index._text()} and "
+            f"{src._text()}{_at()}"
+        )
+    src = _core.slice(src, [0] * src.ndim, sizes)
     sums = _core.add_along(index, src, input.shape[dim], dim)
     missing = [0 if d == dim else size - sums.shape[d] for d, size in enumerate(input.shape)]
     return input + (_core.pad_both(sums, [0] * input.ndim, missing, 0.0) if builtins.any(missing) else sums)
@@ -129,6 +143,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """input, with each slice of source along a dimension added to the slice of input at the corresponding index."""
+    input, source = operand_of(input), operand_of(source)
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
         return add(
@@ -142,6 +157,7 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
 
 def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
     """The tensor repeated repeats[i] times along dimension i. More numbers than dimensions add leading dimensions."""
+    input = operand_of(input)
     times = _sizes(repeats)
     if len(times) < input.ndim:
         raise ShapeError(f"repeat: expected at least {input.ndim} numbers for {input._text()}, got {len(times)}{_at()}")
@@ -154,11 +170,13 @@ def repeat(input: Tensor, *repeats: Union[int, Sizes]) -> Tensor:
 
 def tile(input: Tensor, dims: Sizes) -> Tensor:
     """Like repeat, but missing leading numbers are taken as 1."""
+    input = operand_of(input)
     return repeat(input, [1] * (input.ndim - len(dims)) + list(dims))
 
 
 def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) -> Tensor:
     """Repeats each element along a dimension; without dim, along the flattened input."""
+    input = operand_of(input)
     if not isinstance(repeats, int):
         raise UserError(
             f"repeat_interleave: repeats must be an int, since shapes cannot depend on values; got {repeats!r}{_at()}"
@@ -174,6 +192,7 @@ def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) ->
 
 def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
     """Splits a dimension into several, of which one size may be -1."""
+    input = operand_of(input)
     dim, sizes = _normalised_dim(input, dim), list(sizes)
     if -1 in sizes:
         known_size = int(numpy.prod([size for size in sizes if size != -1]))
@@ -183,13 +202,13 @@ def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
 
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Concatenates tensors along the second dimension, and vectors along the first."""
-    arrays = [atleast_1d(tensor) for tensor in tensors]
+    arrays = [atleast_1d(tensor) for tensor in operands_of(tensors)]
     return cat(arrays, 0 if arrays[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Concatenates tensors along the first dimension; each vector is a row."""
-    return cat([atleast_2d(tensor) for tensor in tensors], 0)
+    return cat([atleast_2d(tensor) for tensor in operands_of(tensors)], 0)
 
 
 @overload
@@ -229,6 +248,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix. For a vector: the matrix with this diagonal and 0 elsewhere."""
+    input = operand_of(input)
     if input.ndim == 1:
         return diag_embed(input, diagonal)
     return _core.copied(_diagonal(input, diagonal))
@@ -237,6 +257,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Makes each vector along the last dimension the diagonal of a matrix that is 0 elsewhere. The dimensions of the
     matrices are dim1 and dim2 of the result."""
+    input = operand_of(input)
     size = input.shape[-1] + abs(offset)
     low, high = max(0, offset), max(0, -offset)
     row = _core.pad_both(input, [0] * (input.ndim - 1) + [low], [0] * (input.ndim - 1) + [high], 0.0)
@@ -247,12 +268,14 @@ def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -
 
 def masked_fill(input: Tensor, mask: Operand, value: Operand) -> Tensor:
     """The input, with the value where the mask is true."""
+    input = operand_of(input)
     filled = where(mask, value, input)
     return filled if filled.dtype is input.dtype else _core.cast(filled, input.dtype)
 
 
 def t(input: Tensor) -> Tensor:
     """The transpose of a matrix; a vector is unchanged."""
+    input = operand_of(input)
     if input.ndim > 2:
         raise ShapeError(f"t: expected at most two dimensions, got {input._text()}{_at()}")
     return input if input.ndim < 2 else swapaxes(input, 0, 1)
@@ -260,6 +283,8 @@ def t(input: Tensor) -> Tensor:
 
 def trapezoid(y: Tensor, x: Optional[Tensor] = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """The integral of y along a dimension by the trapezoidal rule, at the points x or with the spacing dx."""
+    y = operand_of(y)
+    x = x if x is None else operand_of(x)
     count = y.shape[_normalised_dim(y, dim)]
     both = narrow(y, dim, 0, count - 1) + narrow(y, dim, 1, count - 1)
     step = (

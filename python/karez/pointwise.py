@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Callable, Optional
+from collections.abc import Sequence
+from typing import Any, Callable, Optional
 
 import numpy
 
 from . import _core
+from .call_errors import argument_error
 from .dtypes import bool_, float32, int64
 from .errors import TypeError
 from .half_precision import in_f32
@@ -93,12 +95,37 @@ def floating(value: Operand) -> Tensor:
 
 
 def tensor_of(value: Operand) -> Tensor:
-    """The value as a tensor; a number becomes a constant."""
-    return (
-        value
-        if isinstance(value, Tensor)
-        else _core.constant(numpy.asarray(value, dtype=numpy.float32 if isinstance(value, float) else None))
-    )
+    """The value as a tensor; a number, an array or a list of numbers becomes a constant."""
+    if isinstance(value, Tensor):
+        return value
+    array = numpy.asarray(value, dtype=numpy.float32 if isinstance(value, float) else None)
+    if array.dtype.kind in "OSU" and not isinstance(value, (int, numpy.ndarray)):
+        raise argument_error(value)
+    return _core.constant(array)
+
+
+def operand_of(value: Operand, sequence: Any = None, number: int = 0) -> Tensor:
+    """The value as a tensor; a number or an array becomes a constant. Unlike tensor_of, it accepts no lists, as the
+    functions of C++: an array of the values of tensors in a list would have no gradients. An error says that the value
+    is an argument of the public function, or this item of a sequence that is one."""
+    if isinstance(value, Tensor):
+        return value
+    if not isinstance(value, (int, float, numpy.ndarray, numpy.generic)):
+        raise argument_error(value, sequence=sequence, number=number)
+    return tensor_of(value)
+
+
+def operands_of(values: Any) -> Sequence[Tensor]:
+    """The items of a sequence as tensors; see operand_of."""
+    items = values
+    if not isinstance(values, (list, tuple)):
+        if not hasattr(values, "__iter__"):
+            raise argument_error(values, "a sequence of tensors, arrays or numbers")
+        items = list(values)
+    for item in items:
+        if not isinstance(item, Tensor):
+            return [operand_of(value, values, number) for number, value in enumerate(items)]
+    return items  # type: ignore[no-any-return]
 
 
 def _unary(name: str) -> Callable[[Operand], Tensor]:

@@ -13,7 +13,7 @@ from .dtypes import bool_, dtype as DType, dtype_of, float32, int64
 from .errors import ShapeError
 from .functions import reshape, sum, unsqueeze
 from .manipulation import diagonal
-from .pointwise import tensor_of
+from .pointwise import operand_of, tensor_of
 from .type_aliases import Operand, Tensor
 from .user_line import _at
 
@@ -130,6 +130,7 @@ def eye(n: int, m: Optional[int] = None, *, dtype: Optional[DType] = float32, de
 def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 2) -> Tensor:
     """The sum of products over the last `dims` dimensions of a and the first `dims` dimensions of b. If dims is a pair
     of lists, they name the dimensions of a and of b."""
+    a, b = operand_of(a), operand_of(b)
     if isinstance(dims, int):
         if not 0 <= dims <= min(a.ndim, b.ndim):
             raise ShapeError(

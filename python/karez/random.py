@@ -14,6 +14,7 @@ from .dimensions import _sizes
 from .dtypes import dtype as DType, dtype_of, float32, float64, int64
 from .errors import UserError
 from .functions import cast
+from .pointwise import operand_of
 from .rounding import floor
 from .type_aliases import Sizes, Tensor
 from .user_line import _at
@@ -61,18 +62,21 @@ def randint(
 
 def rand_like(input: Tensor, dtype: Optional[DType] = None, *, device: Any = None) -> Tensor:
     """Like rand, with the shape and dtype of the input."""
+    input = operand_of(input)
     check_device("rand_like", device)
     return rand(list(input.shape), dtype=dtype or input.dtype)
 
 
 def randn_like(input: Tensor, dtype: Optional[DType] = None, *, device: Any = None) -> Tensor:
     """Like randn, with the shape and dtype of the input."""
+    input = operand_of(input)
     check_device("randn_like", device)
     return randn(list(input.shape), dtype=dtype or input.dtype)
 
 
 def bernoulli(input: Tensor) -> Tensor:
     """Draws 1 with the probability that each element of input gives, otherwise 0."""
+    input = operand_of(input)
     drawn = _core.lt(
         rand(list(input.shape), dtype=float64 if input.dtype is float64 else float32), _core.stop_gradient(input)
     )

@@ -11,7 +11,7 @@ from .dtypes import int64
 from .functions import amax, mean, norm, std, sum, unsqueeze, var, where
 from .half_precision import in_f32
 from .manipulation import movedim, narrow
-from .pointwise import floating, tensor_of
+from .pointwise import floating, operand_of, tensor_of
 from .type_aliases import Dims, Operand, Tensor
 
 
@@ -112,6 +112,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
 @in_f32
 def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     """The covariance matrix of variables (rows) over observations (columns)."""
+    input = operand_of(input)
     x = floating(input if input.ndim == 2 else unsqueeze(input, 0))
     x = x - mean(x, 1, True)
     covariance = _core.matmul(x, _core.permute(x, [1, 0])) / builtins.max(0, x.shape[1] - correction)

@@ -12,7 +12,7 @@ from .dtypes import bool_, int32, int64
 from .errors import ShapeError, TypeError, UserError
 from .half_precision import in_f32
 from .manipulation import scatter_add
-from .pointwise import tensor_of
+from .pointwise import operand_of, tensor_of
 from .type_aliases import Operand, Tensor
 from .user_line import _at
 
@@ -70,6 +70,7 @@ def searchsorted(
             f"searchsorted: a sequence {sequence._text()} needs an input with the same sizes except the last{_at()}"
         )
     if sorter is not None:
+        sorter = operand_of(sorter)
         if list(sorter.shape) != list(sequence.shape):
             raise ShapeError(
                 f"searchsorted: sorter must have the shape {list(sequence.shape)}, got {list(sorter.shape)}{_at()}"

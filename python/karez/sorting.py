@@ -9,6 +9,7 @@ from . import _core
 from ._core import maximum, minimum
 from .dimensions import _normalised_dim
 from .functions import reshape, squeeze, unsqueeze
+from .pointwise import operand_of
 from .type_aliases import Tensor
 
 __all__ = ["Extreme", "Sorted", "argmax", "argmin", "argsort", "sort", "topk"]
@@ -49,6 +50,7 @@ def _extreme(
 ) -> Union[Tensor, Extreme]:
     if dim is None:
         return reduce(input)
+    input = operand_of(input)
     index = find_indices(input, dim, True)
     # the gradient goes to the chosen element only, not to other elements with the same value
     chosen = _core.take_along_dim(input, index, dim) if len(input.shape) else _core.copied(input)
@@ -66,6 +68,7 @@ def argmin(input: Any, dim: Optional[int] = None, keepdim: bool = False) -> Tens
 
 
 def _index_of_extreme(function: Any, input: Any, dim: Optional[int], keepdim: bool) -> Tensor:
+    input = operand_of(input)
     if dim is None:
         index = function(reshape(input, [math.prod(input.shape)]), 0)
         return reshape(index, [1] * len(input.shape)) if keepdim else index
@@ -90,6 +93,7 @@ def topk(input: Any, k: int, dim: int = -1, largest: bool = True, sorted: bool =
 
 
 def _sorted_along(input: Any, dim: int, function: Any) -> Sorted:
+    input = operand_of(input)
     if input.ndim:
         return Sorted(*function(input, dim))
     return Sorted(*(reshape(item, []) for item in function(reshape(input, [1]), _normalised_dim(input, dim))))

@@ -11,6 +11,7 @@ from .devices import check_device, to
 from .dimensions import _sizes
 from .dtypes import dtype as DType, dtype_of
 from .errors import TypeError
+from .pointwise import operand_of
 from .type_aliases import Tensor
 from .user_line import _at
 
@@ -28,6 +29,7 @@ def from_numpy(array: Any) -> Tensor:
 
 def is_floating_point(input: Tensor) -> bool:
     """Whether the dtype is one of float32, float64, bfloat16 and float16."""
+    input = operand_of(input)
     return input.dtype.is_floating_point
 
 
@@ -48,6 +50,7 @@ def nelement(self: Tensor) -> int:
 
 def type_as(self: Tensor, other: Tensor) -> Tensor:
     """The elements converted to the dtype of another tensor."""
+    other = operand_of(other)
     return to(self, dtype=other.dtype)
 
 

@@ -8,7 +8,7 @@ from .. import _core, pointwise
 from ..dimensions import _normalised_dim
 from ..errors import UserError
 from ..functions import clip, softmax, split
-from ..pointwise import EXPM1, expression, logsigmoid, softsign, tanhshrink, tensor_of
+from ..pointwise import EXPM1, expression, logsigmoid, operand_of, softsign, tanhshrink, tensor_of
 from ..type_aliases import Operand, Tensor
 from ..writes import returned
 
@@ -141,6 +141,7 @@ def softshrink(input: Operand, lambd: float = 0.5) -> Tensor:
 
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x if x > 0, otherwise weight * x. There is one weight for all channels, or one for each channel (dimension 1)."""
+    input, weight = operand_of(input), operand_of(weight)
     if input.ndim == 0:
         weight = _core.reshape(weight, [])
     elif len(weight.shape) and weight.shape[0] != 1:
@@ -150,6 +151,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of the input times the sigmoid of the second half."""
+    input = operand_of(input)
     half = input.shape[_normalised_dim(input, dim)] // 2
     a, b = split(input, [half, half], dim)
     return a * _core.sigmoid(b)

@@ -10,7 +10,7 @@ from ..creation import arange, zeros_like
 from ..dtypes import bool_
 from ..errors import ShapeError, TypeError, UserError
 from ..functions import cat, chunk, mean, reshape, squeeze, swapaxes, unsqueeze, where
-from ..pointwise import tensor_of
+from ..pointwise import operand_of, tensor_of
 from ..type_aliases import Tensor
 from ..user_line import _at
 from . import functional as F, init
@@ -91,10 +91,12 @@ class MultiheadAttention(Layer):
         average_attn_weights: bool = True,
         is_causal: bool = False,
     ) -> tuple[Tensor, Optional[Tensor]]:
-        is_unbatched, is_self_attention = len(query.shape) == 2, query is key is value
+        is_self_attention = query is key is value
+        query, key, value = operand_of(query), operand_of(key), operand_of(value)
+        is_unbatched = query.ndim == 2
         batch_is_first = self.batch_first or is_unbatched
         query, key, value = (
-            self._batch_first(name, tensor_of(x), is_unbatched, width)
+            self._batch_first(name, x, is_unbatched, width)
             for name, x, width in (
                 ("query", query, self.embed_dim),
                 ("key", key, self.kdim),

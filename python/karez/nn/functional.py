@@ -15,7 +15,7 @@ from ..functions import gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze
 from ..grad_mode import no_grad
 from ..half_precision import in_f32
 from ..manipulation import repeat_interleave
-from ..pointwise import tensor_of
+from ..pointwise import operand_of, tensor_of
 from ..type_aliases import Tensor
 from ..user_line import _at
 from ..writes import returned, update
@@ -82,9 +82,11 @@ def conv2d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     """[n, c, h, w] with weight [o, c / groups, r, s] -> [n, o, p, q]; padding may also be "same" or "valid"."""
+    input = operand_of(input)
     if input.ndim == 3:
         return squeeze(conv2d(unsqueeze(input, 0), weight, bias, stride, padding, dilation, groups), 0)
     if isinstance(padding, str):
+        weight = operand_of(weight)
         input, padding = _padded(input, weight, stride, padding, _pair(dilation))
     return _core.conv2d(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups)
 
@@ -110,10 +112,12 @@ def conv1d(
     input: Any, weight: Any, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1
 ) -> Tensor:
     """[n, c, l] with weight [o, c / groups, k] -> [n, o, m]."""
+    input = operand_of(input)
     if input.ndim == 2:
         return squeeze(conv1d(unsqueeze(input, 0), weight, bias, stride, padding, dilation, groups), 0)
     if groups == 1 and not isinstance(padding, str):
         return _core.conv1d(input, weight, bias, _one(stride), _one(padding), _one(dilation))
+    weight = operand_of(weight)
     if isinstance(padding, str):
         if padding not in ("same", "valid") or padding == "same" and _one(stride) != 1:
             raise UserError(
@@ -146,6 +150,7 @@ def conv_transpose2d(
 ) -> Tensor:
     """[n, c, h, w] with weight [c, o / groups, r, s] -> [n, o, p, q], where p = (h - 1) * stride - 2 * padding
     + dilation * (r - 1) + output_padding + 1."""
+    input = operand_of(input)
     if input.ndim == 3:
         return squeeze(
             conv_transpose2d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0
@@ -167,6 +172,7 @@ def conv_transpose1d(
     dilation: Any = 1,
 ) -> Tensor:
     """[n, c, l] with weight [c, o / groups, k] -> [n, o, m]."""
+    input, weight = operand_of(input), operand_of(weight)
     if input.ndim == 2:
         return squeeze(
             conv_transpose1d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0
@@ -215,6 +221,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
 
 def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """(x - mean) / sqrt(var + eps) * weight + bias, over the last dimensions."""
+    input = operand_of(input)
     shape = _normalized("layer_norm", normalized_shape, weight=weight, bias=bias)
     return _core.layer_norm(input, _or_full(weight, shape, 1, input), _or_full(bias, shape, 0, input), eps)
 
@@ -222,12 +229,14 @@ def layer_norm(input: Any, normalized_shape: Any, weight: Any = None, bias: Any 
 def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Optional[float] = None) -> Tensor:
     """x / sqrt(mean(x * x) + eps) * weight, over the last dimensions. The default of eps is numpy.finfo(dtype).eps;
     half dtypes use the value of float32."""
+    input = operand_of(input)
     shape = _normalized("rms_norm", normalized_shape, weight=weight)
     return _core.rms_norm(input, _or_full(weight, shape, 1, input), eps)
 
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Normalises each of num_groups groups of channels."""
+    input = operand_of(input)
     channels = [input.shape[1]]
     return _group_norm(input, num_groups, _or_full(weight, channels, 1, input), _or_full(bias, channels, 0, input), eps)
 
@@ -244,6 +253,7 @@ def batch_norm(
 ) -> Tensor:
     """Normalises each channel. In training, uses the statistics of the entire batch, even if devices hold parts of the
     batch, and updates the running statistics, which are buffers or tensors."""
+    input = operand_of(input)
     channels = [input.shape[1]]
     if any(getattr(running, "_kind", "array") != "parameter" for running in (running_mean, running_var)):
         if training and isinstance(running_mean, Tensor) and isinstance(running_var, Tensor):
@@ -312,6 +322,7 @@ def scaled_dot_product_attention(
     A key is masked if -inf is added to its score. The result for a query whose keys are all masked is 0. Dropout with
     probability dropout_p applies to the weights, whether or not an enclosing module is in training mode.
     """
+    query = operand_of(query)
     if query.ndim == 2:
         q, k, v = (unsqueeze(tensor_of(x), 0) for x in (query, key, value))
         return squeeze(scaled_dot_product_attention(q, k, v, attn_mask, dropout_p, is_causal, scale), 0)
@@ -334,6 +345,7 @@ def instance_norm(
 ) -> Tensor:
     """Normalises each channel of each example of [n, c, ...]. With use_input_stats=False, uses the running statistics;
     they are never updated, so momentum has no effect."""
+    input = operand_of(input)
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
     return group_norm(input, input.shape[1], weight, bias, eps)
@@ -343,10 +355,8 @@ def _normalized(what: str, shape: Any, **affine: Any) -> list[int]:
     """The sizes of the normalised dimensions. Raises an error if weight or bias has a different shape."""
     sizes = [shape] if isinstance(shape, int) else list(shape)
     for name, value in affine.items():
-        if value is not None and list(value.shape) != sizes:
-            raise ShapeError(
-                f"{what}: {name} must have the shape {sizes} (normalized_shape), got {list(value.shape)}{_at()}"
-            )
+        if value is not None and list(shape := operand_of(value).shape) != sizes:
+            raise ShapeError(f"{what}: {name} must have the shape {sizes} (normalized_shape), got {list(shape)}{_at()}")
     return sizes
 
 

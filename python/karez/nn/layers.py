@@ -9,7 +9,7 @@ from .. import functions
 from .._core import batch_parts
 from ..dtypes import int64
 from ..errors import UserError
-from ..pointwise import tensor_of
+from ..pointwise import operand_of, tensor_of
 from ..type_aliases import Operand, Tensor
 from ..writes import update
 from . import functional as F, init
@@ -191,6 +191,7 @@ class Bilinear(Layer):
         self.bias = Parameter((out_features,), initial) if bias else None
 
     def forward(self, x1: Any, x2: Any) -> Tensor:
+        x1, x2 = operand_of(x1), operand_of(x2)
         y = (
             functions.einsum("...a,oab,...b->...o", x1, self.weight, x2)
             if x1.ndim == 1

@@ -14,7 +14,7 @@ from ..errors import TypeError, UserError
 from ..functions import clip, exp, log, log_softmax, mean, norm, sum, unsqueeze, where
 from ..half_precision import in_f32
 from ..manipulation import movedim
-from ..pointwise import log1p, logsigmoid, square, tensor_of, xlogy
+from ..pointwise import log1p, logsigmoid, operand_of, square, tensor_of, xlogy
 from ..type_aliases import Operand, Tensor
 from ..user_line import _at
 
@@ -257,6 +257,7 @@ def gaussian_nll_loss(
 ) -> Tensor:
     """(log(var) + (input - target)^2 / var) / 2, where var is raised to eps if it is smaller. full=True adds
     log(2 * pi) / 2."""
+    input = operand_of(input)
     var = tensor_of(var)
     if var.ndim == input.ndim - 1 and tuple(var.shape) == tuple(input.shape[:-1]):
         var = unsqueeze(var, -1)

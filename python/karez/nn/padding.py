@@ -10,6 +10,7 @@ from .. import _core
 from ..dtypes import bool_
 from ..errors import ShapeError, UserError
 from ..manipulation import index_select, narrow
+from ..pointwise import operand_of
 from ..type_aliases import Tensor
 from ..user_line import _at
 
@@ -22,6 +23,7 @@ def pad(input: Tensor, pad: Any, mode: str = "constant", value: Optional[float] 
     mode: "constant" (pads with `value`), "reflect" (without repeating the edge), "replicate" (repeats the edge) or
     "circular".
     """
+    input = operand_of(input)
     if mode not in ("constant", "reflect", "replicate", "circular"):
         raise UserError(f"pad: mode must be 'constant', 'reflect', 'replicate' or 'circular', got {mode!r}{_at()}")
     if len(pad) % 2 or len(pad) > 2 * input.ndim:

@@ -13,7 +13,7 @@ from ..errors import ShapeError, TypeError
 from ..functions import reshape, squeeze, sum, unsqueeze
 from ..half_precision import in_f32
 from ..manipulation import index_select
-from ..pointwise import tensor_of
+from ..pointwise import operand_of, tensor_of
 from ..type_aliases import Tensor
 from ..user_line import _at
 from .resizing import mean_weights, resized, sizes_per_dimension
@@ -248,6 +248,7 @@ def _avg_pool(
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """The means of windows of [n, c, h, w], with output_size windows along each dimension; None keeps the size of a
     dimension."""
+    input = operand_of(input)
     return resized(
         input,
         [
@@ -260,4 +261,5 @@ def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """The means of output_size windows of [n, c, l]."""
+    input = operand_of(input)
     return resized(input, sizes_per_dimension(output_size, 1), mean_weights)

@@ -10,6 +10,7 @@ from .. import _core
 from ..errors import ShapeError, UserError
 from ..half_precision import in_f32
 from ..manipulation import index_select, movedim
+from ..pointwise import operand_of
 from ..products import matmul
 from ..type_aliases import Tensor
 from ..user_line import _at
@@ -60,6 +61,7 @@ def interpolate(
     mode: "nearest" or "nearest-exact" for the nearest element; "linear", "bilinear", "trilinear" or "bicubic" for
     interpolation (linear for one, bilinear for two, trilinear for three dimensions); "area" for means.
     """
+    input = operand_of(input)
     spatial = input.ndim - 2
     if (size is None) == (scale_factor is None):
         raise UserError(f"interpolate: exactly one of size and scale_factor must be given{_at()}")

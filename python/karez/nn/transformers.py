@@ -11,7 +11,7 @@ import numpy
 from ..creation import full
 from ..errors import ShapeError, UserError
 from ..functions import tracing, where
-from ..pointwise import tensor_of
+from ..pointwise import operand_of
 from ..type_aliases import Tensor
 from ..user_line import _at
 from . import functional as F
@@ -271,11 +271,12 @@ class Transformer(Layer):
         tgt_is_causal: Optional[bool] = None,
         memory_is_causal: bool = False,
     ) -> Tensor:
+        src, tgt = operand_of(src), operand_of(tgt)
         for name, x in (("src", src), ("tgt", tgt)):
             if x.shape[-1] != self.d_model or len(x.shape) != len(src.shape) or len(x.shape) not in (2, 3):
                 raise ShapeError(
                     f"Transformer: src and tgt must be [..., {self.d_model}] of two or three dimensions; {name} is "
-                    f"{tensor_of(x)._text()}{_at()}"
+                    f"{x._text()}{_at()}"
                 )
         memory = self.encoder(src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal)
         out: Tensor = self.decoder(
