@@ -1,6 +1,8 @@
 """p.grad is on the devices that store the parameter, in the same layout, outside of compiled functions and after
 them."""
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -17,33 +19,34 @@ class Net(nn.Module):
         self.first, self.second = nn.Linear(7, 5), nn.Linear(5, 7)
 
     def forward(self, x):
-        return self.second(self.first(x).tanh())
+        return self.second(self.first(x.to(self.first.weight.dtype)).tanh())
 
 
 def loss_of(net):
     return F.cross_entropy(net(kz.tensor(ROWS)), kz.tensor(LABELS))
 
 
-def net_and_gradients():
+def net_and_gradients(dtype=kz.float32):
     """A net, and its gradients on one device."""
-    net, twin = Net(), Net()
-    twin.load_state_dict(net.state_dict())
+    net = Net().to(dtype)
+    twin = copy.deepcopy(net)
     loss_of(twin).backward()
-    return net, [p.grad.numpy() for p in twin.parameters()]
+    return net, [p.grad.float().numpy() for p in twin.parameters()]
 
 
 def store(net, mesh, rules=None, **options):
     """Lets a compiled function store the parameters on the mesh."""
-    kz.compile(lambda x: net(x), mesh=mesh, rules=rules or {}, **options)(ROWS).numpy()
+    kz.compile(lambda x: net(x), mesh=mesh, rules=rules or {}, **options)(ROWS).wait()
 
 
-def check(net, expected, factor=1):
+def check(net, expected, factor=1, rtol=1e-4, atol=1e-6):
     for p, value in zip(net.parameters(), expected):
-        assert (p.grad.mesh, p.grad.layout) == (p.mesh, p.layout), p.path
+        assert (p.grad.mesh, p.grad.layout, p.grad.dtype) == (p.mesh, p.layout, p.dtype), p.path
         assert len(p.grad.parts) == p.mesh.size
-        np.testing.assert_allclose(p.grad.numpy(), factor * value, rtol=1e-4, atol=1e-6)
+        np.testing.assert_allclose(p.grad.float().numpy(), factor * value, rtol=rtol, atol=atol)
 
 
+TOLERANCES = {kz.float32: {}, kz.bfloat16: {"rtol": 2.0**-5, "atol": 2.0**-8}}
 MESHES = [
     ("data=2,model=2", {"first.weight": P("model", None), "second.weight": P(None, "model")}),
     ("data=2,model=2", {"first.weight": P("data", "model"), "first.bias": P("model")}),
@@ -156,12 +159,14 @@ def test_the_gradient_of_a_weight_that_another_stage_reads_is_where_the_weight_i
 
 
 @pytest.mark.parametrize("is_compiled", [False, True])
-@pytest.mark.parametrize("dtype", ["float16", "float64"])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16", "float64"])
 def test_gradients_of_other_types_are_in_the_layouts_of_their_parameters(is_compiled, dtype):
     values = np.array([[np.nan, np.inf], [2, -3], [4, 0]])
+    if dtype == "bfloat16":
+        pytest.importorskip("ml_dtypes")  # for the array of the first values
     w = nn.Parameter(kz.tensor(values, dtype=dtype), name="w")
     options = {"mesh": "data=2", "rules": {"w": P("data")}}
-    kz.compile(lambda: w * 1, **options)().numpy()
+    kz.compile(lambda: w * 1, **options)().wait()
 
     def loss():
         return (w * w).sum()
@@ -172,6 +177,24 @@ def test_gradients_of_other_types_are_in_the_layouts_of_their_parameters(is_comp
         loss().backward()
     assert (w.grad.mesh, w.grad.layout) == (w.mesh, P("data", None))
     np.testing.assert_array_equal(w.grad.float().numpy(), (2 * values).astype(np.float32))
+
+
+@pytest.mark.parametrize("mesh, rules", MESHES)
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_gradients_of_bfloat16_parameters_are_in_the_layouts_of_their_parameters(mesh, rules, is_compiled):
+    net, expected = net_and_gradients(kz.bfloat16)
+    store(net, mesh, rules)
+
+    @kz.compile(mesh=mesh, rules=rules)
+    def accumulate(x, y):
+        F.cross_entropy(net(x), y).backward()
+
+    for calls in (1, 2, 3):
+        if is_compiled:
+            accumulate(ROWS, LABELS)
+        else:
+            loss_of(net).backward()
+        check(net, expected, calls, **TOLERANCES[kz.bfloat16])
 
 
 @pytest.mark.parametrize(
@@ -236,3 +259,92 @@ def test_a_step_outside_uses_gradients_in_the_layouts_of_the_parameters():
     for p, weight, gradient in zip(net.parameters(), weights, before):
         assert p.layout == P("data", *[None] * (len(p.shape) - 1))
         np.testing.assert_allclose(p.numpy(), weight - 0.1 * gradient, rtol=1e-5)
+
+
+# Rules of ZeRO: the state of the optimiser, or also the parameters, are split along the data axis.
+ZERO = {
+    "state": {"first.*": P(), "second.*": P(), "adam.*.*": P("data")},
+    "parameters": {"first.*": P("data"), "second.*": P("data"), "adam.*.*": P("data")},
+    "parameters alone": {"first.*": P("data"), "second.*": P("data"), "adam.*.*": P()},
+}
+ZERO_MESHES = ["data=2", "data=3", "data=2,model=2"]
+
+
+def gradients_on_one_device(net):
+    """The gradients of a net of float32 with the values of the parameters."""
+    twin = Net()
+    twin.load_state_dict({p.path: p.float().numpy() for p in net.parameters()})
+    loss_of(twin).backward()
+    return [p.grad.numpy() for p in twin.parameters()]
+
+
+def check_zero(net, update, rules):
+    """Checks the layouts of the parameters and of the state of Adam after a call of the function that updates them."""
+    for p in net.parameters():
+        split = "data" if rules[f"{p.path.split('.')[0]}.*"] == P("data") else None
+        assert p.layout == P(split, *[None] * (len(p.shape) - 1)), p.path
+    variables = [line for line in update.plan.splitlines() if line.startswith("block") and 'name "adam.' in line]
+    at = "@data" if rules["adam.*.*"] == P("data") else ""
+    for name, sizes in (("first.weight", f"5{at}, 7"), ("second.bias", f"7{at}")):
+        for moment in ("m", "v"):
+            layouts = {
+                line.split("[")[1].split("]")[0].rstrip(";") for line in variables if f"adam.{moment}.{name}" in line
+            }
+            assert layouts == {sizes}
+
+
+@pytest.mark.parametrize("mesh", ZERO_MESHES)
+@pytest.mark.parametrize("split", ZERO)
+@pytest.mark.parametrize("dtype", [kz.float32, kz.bfloat16], ids=str)
+def test_gradients_after_training_with_zero_are_in_the_layouts_of_their_parameters(dtype, split, mesh):
+    net = Net().to(dtype)
+    optimiser = kz.optim.Adam(net.parameters(), lr=0.1)
+
+    @kz.compile(mesh=mesh, rules=ZERO[split])
+    def train(x, y):
+        loss = F.cross_entropy(net(kz.with_layout(x, P("data"))), y)
+        loss.backward()
+        optimiser.step()
+        return loss
+
+    losses = [train(ROWS, LABELS).item() for _ in range(10)]
+    assert losses[-1] < losses[0] / 2
+    check_zero(net, train, ZERO[split])
+    expected = gradients_on_one_device(net)
+    for calls in (1, 2):
+        loss_of(net).backward()
+        check(net, expected, calls, **TOLERANCES[dtype])
+
+
+@pytest.mark.parametrize("mesh", ZERO_MESHES)
+@pytest.mark.parametrize("split", ZERO)
+@pytest.mark.parametrize("dtype", [kz.float32, kz.bfloat16], ids=str)
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_gradients_that_zero_uses_in_another_function_are_in_the_layouts_of_their_parameters(
+    is_compiled, dtype, split, mesh
+):
+    net = Net().to(dtype)
+    optimiser = kz.optim.Adam(net.parameters(), lr=0.1)
+    rules = ZERO[split]
+    rules_of_parameters = {name: layout for name, layout in rules.items() if not name.startswith("adam")}
+    store(net, mesh, rules_of_parameters)
+
+    @kz.compile(mesh=mesh, rules=rules_of_parameters)
+    def accumulate(x, y):
+        F.cross_entropy(net(kz.with_layout(x, P("data"))), y).backward()
+
+    @kz.compile(mesh=mesh, rules=rules)
+    def update():
+        optimiser.step()
+
+    for _ in range(3):
+        expected = gradients_on_one_device(net)
+        for calls in (1, 2):
+            if is_compiled:
+                accumulate(ROWS, LABELS)
+            else:
+                loss_of(net).backward()
+            check(net, expected, calls, **TOLERANCES[dtype])
+        update()
+        check_zero(net, update, rules)
+        net.zero_grad()
