@@ -18,8 +18,12 @@ Initialiser constant_init(double value) {
 
 Initialiser value_init(HostArray value) {
   require(value.valid(), "value_init: the array is uninitialised");
-  return [value = std::move(value)](Builder& b, const TensorType&, const std::string&, ValueId) {
-    return build::constant(b, value.type(), std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes())));
+  return [value = std::move(value)](Builder& b, const TensorType& type, const std::string&, ValueId) {
+    const DType dtype = value.type().dtype;
+    const ValueId elements =
+        build::constant(b, value.type(), std::span(value.bytes(), static_cast<std::size_t>(value.type().bytes())));
+    const bool is_adapted = dtype != type.dtype && tensor::is_float(dtype) && tensor::is_float(type.dtype);
+    return is_adapted ? build::cast(b, elements, type.dtype) : elements;
   };
 }
 

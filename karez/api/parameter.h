@@ -24,7 +24,8 @@ Initialiser uniform_init(double bound);
 // Normal numbers with mean 0, by the Box-Muller transform of two uniform numbers.
 Initialiser normal_init(double deviation);
 
-Initialiser value_init(HostArray value);  // the elements of `value`
+// The elements of `value`, which are cast if the variable has another floating-point dtype.
+Initialiser value_init(HostArray value);
 // Initialises with `rows`, and then sets row `row` (along dimension 0) to zero.
 Initialiser zero_row_init(Initialiser rows, std::int64_t row);
 

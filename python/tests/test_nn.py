@@ -254,6 +254,28 @@ def test_a_module_can_change_its_dtype_until_it_is_used():
         net.float()
 
 
+@pytest.mark.parametrize("dtype", [kz.float64, kz.float16, kz.bfloat16], ids=lambda dtype: dtype.name)
+def test_parameters_made_of_arrays_change_their_dtype(dtype):
+    values = np.array([0.1, -2.5, 1e-3, np.inf, np.nan], np.float32)
+
+    class Scales(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(values)
+            self.register_buffer("offset", values)
+            self.register_buffer("count", np.array([3]))
+
+        def forward(self):
+            return self.weight * 1, self.offset * 1, self.count * 1
+
+    expected = kz.tensor(values).to(dtype).float().numpy()
+    outside, compiled = Scales().to(dtype), Scales().to(dtype)
+    for weight, offset, count in (outside(), kz.compile(compiled)()):
+        assert weight.dtype is offset.dtype is dtype and count.dtype is kz.int64
+        np.testing.assert_array_equal(weight.float().numpy(), expected)
+        np.testing.assert_array_equal(offset.float().numpy(), expected)
+
+
 def test_modules_are_traversed_as_in_pytorch():
     class Net(nn.Module):
         def __init__(self):
