@@ -34,11 +34,11 @@ def backward(
     gradient: Optional[_core.Tensor] = None,
     retain_graph: Optional[bool] = None,
     create_graph: bool = False,
-    inputs: Optional[Sequence[_core.Tensor]] = None,
+    inputs: Union[_core.Tensor, Sequence[_core.Tensor], None] = None,
 ) -> None:
     """Adds the gradients of this scalar to `grad` of every parameter that it depends on, and outside of compiled
     functions also of every tensor with requires_grad=True. `gradient` weights the elements of a tensor that is no
-    scalar. With inputs=, adds only the gradients with respect to these.
+    scalar. With inputs=, a tensor or several, adds only the gradients with respect to these.
 
     Outside of compiled functions, a second call needs retain_graph=True in the first one; with create_graph=True the
     gradients can be differentiated again."""
@@ -49,16 +49,24 @@ def backward(
         )
     if gradient is not None:
         gradient = operand_of(gradient)
+    targets = None
+    if inputs is not None:
+        targets = [inputs] if isinstance(inputs, _core.Tensor) else list(inputs)
+        if not targets:
+            raise UserError(f"backward: inputs= is empty{_at()}")
+        for number, target in enumerate(targets):
+            if not isinstance(target, _core.Tensor):
+                raise argument_error(target, "a tensor", inputs, number)
     found = gradients()
     if found is None:
         return autograd.backward(
-            [self], [gradient], create_graph if retain_graph is None else retain_graph, create_graph, inputs
+            [self], [gradient], create_graph if retain_graph is None else retain_graph, create_graph, targets
         )
     loss = self if gradient is None else (self * _core.detached(gradient)).sum()
     found_parameters = [parameters.get(p._identity) for p in _core.parameters_of(loss)]
     params = [p for p in found_parameters if p is not None and p.requires_grad]
-    if inputs is not None:
-        params = list(inputs)
+    if targets is not None:
+        params = targets
     for p, g in zip(params, with_hooks(params, _core.grad(loss, params))):
         found.add(p, g)
         call_accumulation_hooks(p)

@@ -12,7 +12,7 @@ using namespace nb::literals;
 
 std::vector<Tensor> tensors_of(const std::vector<const Value*>& values) {
   std::vector<Tensor> out;
-  for (const Value* value : values) out.push_back(value == nullptr ? Tensor() : value->outside());
+  for (const Value* value : values) out.push_back(value->outside());
   return out;
 }
 
@@ -59,7 +59,7 @@ nb::list gradients_of(const std::vector<const Value*>& outputs, const nb::list& 
   ensure_default_device();
   std::vector<Tensor> seed_tensors;
   for (nb::handle seed : seeds)
-    seed_tensors.push_back(seed.is_none() ? Tensor() : nb::inst_ptr<Value>(seed)->outside());
+    seed_tensors.push_back(seed.is_none() ? Tensor() : nb::cast<const Value&>(seed).outside());
   const GradientTargets wrt = targets_from(targets);
   const std::vector<Tensor> outputs_outside = tensors_of(outputs);
   std::vector<Tensor> gradients;

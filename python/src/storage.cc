@@ -101,6 +101,10 @@ Tensor slice_after_write(const Tensor& tensor, const std::vector<Range>& ranges,
 }
 
 Tensor slice_of(const Tensor& tensor, const ViewStep& step) {
+  const std::size_t rank = tensor.shape().size();
+  require(step.first.size() == rank && step.count.size() == rank && step.step.size() == rank, "slice: ", tensor.type,
+          " has ", rank, " dimensions, so it needs as many begins, sizes and steps, not ", step.first.size(), ", ",
+          step.count.size(), " and ", step.step.size());
   Ints first = step.first, count = step.count;
   std::vector<Range> strided;
   for (const Range& range : partial_ranges(step, tensor.shape())) {

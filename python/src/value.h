@@ -109,7 +109,7 @@ template <> struct type_caster<karez::python::Operand> {
 };
 
 // The items of a sequence may exist only while they are read, such as the rows of a tensor. They are kept until the
-// function returns.
+// function returns. None is no item.
 template <> struct type_caster<std::vector<const karez::python::Value*>> {
   using Values = std::vector<const karez::python::Value*>;
   using Item = make_caster<const karez::python::Value*>;
@@ -121,7 +121,8 @@ template <> struct type_caster<std::vector<const karez::python::Value*>> {
     cleanup->append(items);
     for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(items); ++i) {
       Item item;
-      if (!item.from_python(PyTuple_GET_ITEM(items, i), flags, cleanup)) return false;
+      const handle object = PyTuple_GET_ITEM(items, i);
+      if (object.is_none() || !item.from_python(object, flags, cleanup)) return false;
       value.push_back(item.operator karez::python::Value*());
     }
     return true;

@@ -238,6 +238,38 @@ def test_errors_of_other_functions_name_the_argument(message):
         assert str(error.value) == f"{message}, got {text}"
 
 
+LISTS_OF_TENSORS = {
+    "grad": lambda: kz.grad(loss_and_weight()[0], [None]),
+    "grad in a compiled function": kz.compile(lambda: kz.grad(loss_and_weight()[0], [None])),
+    "autograd.grad": lambda: kz.autograd.grad(loss_and_weight()[0], [None]),
+    "backward": lambda: loss_and_weight()[0].backward(inputs=[None]),
+    "clip_by_global_norm": lambda: kz.optim.clip_by_global_norm([None], 1.0),
+    "SGD": lambda: kz.optim.SGD([None], 0.1),
+    "EMA": lambda: kz.optim.EMA([None], 0.5),
+    "cat": lambda: kz.cat([None]),
+}
+
+
+@pytest.mark.parametrize("name", LISTS_OF_TENSORS)
+def test_none_is_no_tensor_of_a_list(name):
+    with pytest.raises(kz.TypeError, match="None"):
+        LISTS_OF_TENSORS[name]()
+
+
+def test_inputs_of_backward_are_a_tensor_or_several():
+    for inputs in (lambda weight: weight, lambda weight: [weight], lambda weight: (w for w in [weight])):
+        loss, weight = loss_and_weight()
+        loss.backward(inputs=inputs(weight))
+        assert weight.grad.tolist() == [2.0] * 3
+    loss, weight = loss_and_weight()
+    with pytest.raises(kz.TypeError, match=r"backward\(\): item 0 of argument 'inputs' must be a tensor, got None"):
+        loss.backward(inputs=[None])
+    with pytest.raises(kz.UserError, match="backward: inputs= is empty"):
+        loss.backward(inputs=[])
+    loss.backward(inputs=weight)
+    assert weight.grad.tolist() == [2.0] * 3
+
+
 def test_operands_in_a_compiled_function_are_the_same():
     @kz.compile
     def program(x):
