@@ -29,7 +29,7 @@ from ._core import (
     where as where,  # kz.where is another function, which also accepts a condition alone
 )
 from .creation import full_like, zeros
-from .dimensions import _normalised_dim
+from .dimensions import _distinct_dims, _existing_dim, _normalised_dim, _require_rank
 from .dtypes import int64
 from .errors import ShapeError, UserError
 from .half_precision import in_f32
@@ -177,7 +177,11 @@ def permute(input: Any, dims: Any) -> Tensor:
     """Dimension i of the result is dims[i] of the input."""
     input = operand_of(input)
     dims = [_normalised_dim(input, dim) for dim in dims]
-    return _core.permute(input, dims) if dims else reshape(input, list(input.shape))
+    if len(dims) != len(input.shape):
+        raise ShapeError(
+            f"permute: expected {input.ndim} dimension{'s' * (input.ndim != 1)} for {input._text()}, got {dims}{_at()}"
+        )
+    return _core.permute(input, dims) if dims else reshape(input, [])
 
 
 def take_along_dim(input: Any, indices: Any, dim: Optional[int] = None) -> Tensor:
@@ -228,9 +232,11 @@ def swapaxes(input: Any, dim0: int, dim1: int) -> Tensor:
 def flatten(input: Any, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """Merges these dimensions into one."""
     input = operand_of(input)
-    if input.ndim == 0:
-        return reshape(input, [1])
     first, last = _normalised_dim(input, start_dim), _normalised_dim(input, end_dim)
+    if last < first:
+        raise ShapeError(
+            f"flatten: start_dim must not come after end_dim, got {start_dim} and {end_dim} for {input._text()}{_at()}"
+        )
     count = 1
     for size in input.shape[first : last + 1]:
         count *= size
@@ -251,9 +257,7 @@ def squeeze(input: Any, dim: Any = None) -> Tensor:
     """Removes all dimensions of size 1, or only those that dim lists."""
     input = operand_of(input)
     drop = (
-        range(input.ndim)
-        if dim is None
-        else [_normalised_dim(input, d) for d in ([dim] if isinstance(dim, int) else dim)]
+        range(input.ndim) if dim is None else _distinct_dims("squeeze", input, [dim] if isinstance(dim, int) else dim)
     )
     return reshape(input, [size for d, size in enumerate(input.shape) if d not in drop or size != 1])
 
@@ -266,7 +270,7 @@ def stack(tensors: Any, dim: int = 0) -> Tensor:
 def split(tensor: Tensor, split_size_or_sections: Any, dim: int = 0) -> list[Tensor]:
     """Splits a tensor along a dimension into pieces of one size (the last may be smaller) or of the given sizes."""
     tensor = operand_of(tensor)
-    at = _normalised_dim(tensor, dim)
+    at = _existing_dim(tensor, dim)
     total, sizes = tensor.shape[at], split_size_or_sections
     if isinstance(sizes, int):
         if sizes < 1:
@@ -287,18 +291,18 @@ def chunk(input: Any, chunks: int, dim: int = 0) -> list[Tensor]:
     input = operand_of(input)
     if chunks < 1:
         raise ShapeError(f"chunk: chunks must be at least 1, got {chunks}{_at()}")
-    return split(input, -(-input.shape[_normalised_dim(input, dim)] // chunks), dim)
+    return split(input, -(-input.shape[_existing_dim(input, dim)] // chunks), dim)
 
 
 def tril(input: Any, diagonal: int = 0) -> Tensor:
     """The elements of the last two dimensions on and below a diagonal; 0 elsewhere."""
-    input = operand_of(input)
+    input = _require_rank("tril", operand_of(input), 2)
     return where(_lower_triangle(input, diagonal), input, _core.full([], 0, dtype=input.dtype))
 
 
 def triu(input: Any, diagonal: int = 0) -> Tensor:
     """The elements of the last two dimensions on and above a diagonal; 0 elsewhere."""
-    input = operand_of(input)
+    input = _require_rank("triu", operand_of(input), 2)
     return where(_lower_triangle(input, diagonal - 1), _core.full([], 0, dtype=input.dtype), input)
 
 

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Sequence
 from typing import Any, Optional, Union, overload
 
 import numpy
 
 from . import _core
-from .dimensions import _normalised_dim, _sizes
+from .dimensions import (
+    _distinct_dims,
+    _existing_dim,
+    _normalised_dim,
+    _require_rank,
+    _require_shape,
+    _rows_shape,
+    _sizes,
+)
 from .dtypes import bool_, int64
 from .errors import ShapeError, UserError
 from .functions import cat, permute, reshape, sum, swapaxes, unsqueeze, where
@@ -27,6 +36,8 @@ def movedim(input: Tensor, source: Union[int, Sizes], destination: Union[int, Si
         raise ShapeError(
             f"movedim: source {source} and destination {destination} must have equal lengths and no duplicates{_at()}"
         )
+    if not input.ndim:
+        return reshape(input, [])
     order: list[int] = [-1] * input.ndim
     for a, b in zip(source, destination):
         order[b] = a
@@ -37,39 +48,36 @@ def movedim(input: Tensor, source: Union[int, Sizes], destination: Union[int, Si
 def flip(input: Tensor, dims: Union[int, Sizes]) -> Tensor:
     """Reverses the order of the elements along these dimensions."""
     input = operand_of(input)
-    for dim in [dims] if isinstance(dims, int) else dims:
-        input = index_select(input, dim, numpy.arange(input.shape[_normalised_dim(input, dim)] - 1, -1, -1))
+    dims = _distinct_dims("flip", input, [dims] if isinstance(dims, int) else dims)
+    for dim in dims if input.ndim else ():
+        input = _slices(input, dim, numpy.arange(input.shape[dim] - 1, -1, -1))
     return _core.copied(input)
 
 
 def fliplr(input: Tensor) -> Tensor:
     """Reverses the second dimension."""
-    return flip(input, 1)
+    return flip(_require_rank("fliplr", operand_of(input), 2), 1)
 
 
 def flipud(input: Tensor) -> Tensor:
     """Reverses the first dimension."""
-    return flip(input, 0)
+    return flip(_require_rank("flipud", operand_of(input), 1), 0)
 
 
 def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes] = None) -> Tensor:
     """Shifts elements cyclically along dimensions; without dims, along the flattened input."""
     input = tensor_of(input)
-    if dims is None or dims == ():
-        return (
-            reshape(
-                roll(
-                    reshape(input, [-1]) if input.numel() else input,
-                    shifts if isinstance(shifts, int) else shifts[0],
-                    0,
-                ),
-                input.shape,
-            )
-            if input.numel()
-            else _core.copied(input)
+    shape = list(input.shape)
+    shifts, dims = ([item] if isinstance(item, int) else list(item) for item in (shifts, [] if dims is None else dims))
+    if len(shifts) != (len(dims) or 1):
+        raise ShapeError(
+            f"roll: expected one shift for each dimension, got shifts {shifts} and dimensions {dims} for "
+            f"{input._text()}{_at()}"
         )
-    for shift, dim in zip([shifts] if isinstance(shifts, int) else shifts, [dims] if isinstance(dims, int) else dims):
-        size = input.shape[_normalised_dim(input, dim)]
+    if not dims:
+        return reshape(roll(reshape(input, [math.prod(shape)]), shifts, 0), shape)
+    for shift, dim in zip(shifts, dims):
+        size = shape[_existing_dim(input, dim)]
         at = -shift % size if size else 0
         if at:
             input = cat([narrow(input, dim, at, size - at), narrow(input, dim, 0, at)], dim)
@@ -79,7 +87,7 @@ def roll(input: Tensor, shifts: Union[int, Sizes], dims: Union[None, int, Sizes]
 def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
     """The elements start to start + length - 1 along a dimension."""
     input = operand_of(input)
-    dim, shape = _normalised_dim(input, dim), input.shape
+    dim, shape = _existing_dim(input, dim), input.shape
     begin = [0] * len(shape)
     begin[dim] = start + (shape[dim] if start < 0 else 0)
     return _core.slice(input, begin, [length if d == dim else size for d, size in enumerate(shape)])
@@ -88,23 +96,28 @@ def narrow(input: Tensor, dim: int, start: int, length: int) -> Tensor:
 def select(input: Tensor, dim: int, index: int) -> Tensor:
     """The slice at one index of a dimension, without that dimension."""
     input = operand_of(input)
-    dim = _normalised_dim(input, dim)
+    dim = _existing_dim(input, dim)
     return reshape(narrow(input, dim, index, 1), [size for d, size in enumerate(input.shape) if d != dim])
 
 
 def unbind(input: Tensor, dim: int = 0) -> list[Tensor]:
     """All slices along a dimension, without that dimension."""
     input = operand_of(input)
-    return [select(input, dim, i) for i in range(input.shape[_normalised_dim(input, dim)])]
+    return [select(input, dim, i) for i in range(input.shape[_existing_dim(input, dim)])]
 
 
 def index_select(input: Tensor, dim: int, index: Operand) -> Tensor:
-    """The slices along a dimension that a vector of indices selects."""
+    """The slices along a dimension that a vector of indices selects; a single index counts as a vector."""
     input = operand_of(input)
     dim = _normalised_dim(input, dim)
-    if input.ndim == 0:
-        return _core.copied(input)
-    rows = _core.take_rows(movedim(input, dim, 0) if dim else input, tensor_of(index))
+    index = tensor_of(index)
+    if len(index.shape) != 1:
+        index = atleast_1d(_require_rank("index_select", index, 0, 1))
+    return _slices(input, dim, index) if input.ndim else _core.copied(input)
+
+
+def _slices(input: Tensor, dim: int, index: Any) -> Tensor:
+    rows = _core.take_rows(movedim(input, dim, 0) if dim else input, index)
     return movedim(rows, 0, dim) if dim else rows
 
 
@@ -114,7 +127,7 @@ def gather(input: Tensor, dim: int, index: Operand) -> Tensor:
     dim = _normalised_dim(input, dim)
     index = tensor_of(index)
     if input.ndim == 0:
-        return _core.copied(reshape(input, index.shape))
+        return _core.copied(_core.broadcast_to(input, list(_require_rank("gather", index, 0, 1).shape)))
     sizes = list(index.shape)
     if len(sizes) == input.ndim:
         input = _core.slice(
@@ -128,7 +141,7 @@ def scatter_add(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     input, index, src = operand_of(input), operand_of(index), operand_of(src)
     dim = _normalised_dim(input, dim)
     if input.ndim == 0:
-        return input + src
+        return reshape(scatter_add(reshape(input, [1]), 0, atleast_1d(index), atleast_1d(src)), [])
     sizes = list(index.shape)
     if not len(sizes) == src.ndim == input.ndim:
         raise ShapeError(
@@ -145,6 +158,9 @@ def index_add(input: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: 
     """input, with each slice of source along a dimension added to the slice of input at the corresponding index."""
     input, source = operand_of(input), operand_of(source)
     dim = _normalised_dim(input, dim)
+    index = _require_rank("index_add", atleast_1d(operand_of(index)), 1, 1)
+    rows = atleast_1d(source) if input.ndim == 0 else source
+    _require_shape("index_add", "source", rows, _rows_shape(input, dim, index.shape[0]))
     if input.ndim == 0:
         return add(
             input, _core.any(source) if source.dtype is bool_ else _core.cast(sum(source), source.dtype), alpha=alpha
@@ -183,7 +199,7 @@ def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) ->
         )
     if dim is None:
         input, dim = reshape(input, [-1]), 0
-    dim = _normalised_dim(input, dim)
+    dim = _existing_dim(input, dim)
     shape = list(input.shape)
     expanded_input = unsqueeze(input, dim + 1)
     spread = _core.broadcast_to(expanded_input, [*shape[: dim + 1], repeats, *shape[dim + 1 :]])
@@ -193,7 +209,7 @@ def repeat_interleave(input: Tensor, repeats: int, dim: Optional[int] = None) ->
 def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
     """Splits a dimension into several, of which one size may be -1."""
     input = operand_of(input)
-    dim, sizes = _normalised_dim(input, dim), list(sizes)
+    dim, sizes = _existing_dim(input, dim), list(sizes)
     if -1 in sizes:
         known_size = int(numpy.prod([size for size in sizes if size != -1]))
         sizes[sizes.index(-1)] = input.shape[dim] // known_size if known_size else 0
@@ -203,7 +219,7 @@ def unflatten(input: Tensor, dim: int, sizes: Sizes) -> Tensor:
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Concatenates tensors along the second dimension, and vectors along the first."""
     arrays = [atleast_1d(tensor) for tensor in operands_of(tensors)]
-    return cat(arrays, 0 if arrays[0].ndim == 1 else 1)
+    return cat(arrays, 0 if arrays and arrays[0].ndim == 1 else 1)
 
 
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
@@ -249,7 +265,7 @@ def diagonal(input: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Te
 def diag(input: Tensor, diagonal: int = 0) -> Tensor:
     """The diagonal of a matrix. For a vector: the matrix with this diagonal and 0 elsewhere."""
     input = operand_of(input)
-    if input.ndim == 1:
+    if _require_rank("diag", input, 1, 2).ndim == 1:
         return diag_embed(input, diagonal)
     return _core.copied(_diagonal(input, diagonal))
 
@@ -257,7 +273,7 @@ def diag(input: Tensor, diagonal: int = 0) -> Tensor:
 def diag_embed(input: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
     """Makes each vector along the last dimension the diagonal of a matrix that is 0 elsewhere. The dimensions of the
     matrices are dim1 and dim2 of the result."""
-    input = operand_of(input)
+    input = _require_rank("diag_embed", operand_of(input), 1)
     size = input.shape[-1] + abs(offset)
     low, high = max(0, offset), max(0, -offset)
     row = _core.pad_both(input, [0] * (input.ndim - 1) + [low], [0] * (input.ndim - 1) + [high], 0.0)
@@ -284,17 +300,20 @@ def t(input: Tensor) -> Tensor:
 def trapezoid(y: Tensor, x: Optional[Tensor] = None, *, dx: float = 1.0, dim: int = -1) -> Tensor:
     """The integral of y along a dimension by the trapezoidal rule, at the points x or with the spacing dx."""
     y = operand_of(y)
-    x = x if x is None else operand_of(x)
-    count = y.shape[_normalised_dim(y, dim)]
+    dim = _existing_dim(y, dim)
+    count = y.shape[dim]
     both = narrow(y, dim, 0, count - 1) + narrow(y, dim, 1, count - 1)
-    step = (
-        dx
-        if x is None
-        else x[1:] - x[:-1]
-        if x.ndim == 1
-        else narrow(x, dim, 1, count - 1) - narrow(x, dim, 0, count - 1)
-    )
-    return sum(both * step, dim) * 0.5
+    if x is None:
+        return sum(both * dx, dim) * 0.5
+    x = operand_of(x)
+    vector = [-1 if d == dim else 1 for d in range(y.ndim)]
+    points = reshape(x, vector if x.ndim == 1 else [1] * (y.ndim - x.ndim) + list(x.shape))
+    if points.ndim != y.ndim or points.shape[dim] != count:
+        raise ShapeError(
+            f"trapezoid: x must have one point for each of the {count} elements along dimension {dim} of {y._text()}, "
+            f"got {x._text()}{_at()}"
+        )
+    return sum(both * (narrow(points, dim, 1, count - 1) - narrow(points, dim, 0, count - 1)), dim) * 0.5
 
 
 _diagonal = diagonal

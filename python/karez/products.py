@@ -8,10 +8,10 @@ from typing import Any, Optional, Union
 
 from . import _core
 from .devices import check_device
-from .dimensions import _normalised_dim
+from .dimensions import _existing_dim, _require_rank
 from .dtypes import bool_, dtype as DType, dtype_of, float32, int64
 from .errors import ShapeError
-from .functions import reshape, sum, unsqueeze
+from .functions import permute, reshape, sum, unsqueeze
 from .manipulation import diagonal
 from .pointwise import operand_of, tensor_of
 from .type_aliases import Operand, Tensor
@@ -20,22 +20,22 @@ from .user_line import _at
 
 def mm(input: Tensor, mat2: Tensor) -> Tensor:
     """[m, k] and [k, n] -> [m, n]."""
-    return _core.matmul(_require_rank("mm", input, 2), _require_rank("mm", mat2, 2))
+    return _core.matmul(_of_rank("mm", input, 2), _of_rank("mm", mat2, 2))
 
 
 def bmm(input: Tensor, mat2: Tensor) -> Tensor:
     """[b, m, k] and [b, k, n] -> [b, m, n]."""
-    return _core.matmul(_require_rank("bmm", input, 3), _require_rank("bmm", mat2, 3))
+    return _core.matmul(_of_rank("bmm", input, 3), _of_rank("bmm", mat2, 3))
 
 
 def mv(input: Tensor, vec: Tensor) -> Tensor:
     """[m, k] and [k] -> [m]."""
-    return matmul(_require_rank("mv", input, 2), _require_rank("mv", vec, 1))
+    return matmul(_of_rank("mv", input, 2), _of_rank("mv", vec, 1))
 
 
 def dot(input: Tensor, other: Tensor) -> Tensor:
     """[k] and [k] -> a tensor without dimensions."""
-    return _sum_of_products(_core.times(_require_rank("dot", input, 1), _require_rank("dot", other, 1)))
+    return _sum_of_products(_core.times(_of_rank("dot", input, 1), _of_rank("dot", other, 1)))
 
 
 def _sum_of_products(terms: Tensor, dim: Optional[int] = None) -> Tensor:
@@ -75,47 +75,53 @@ def _broadcast(a: Sequence[int], b: Sequence[int]) -> list[int]:
 
 def outer(input: Tensor, vec2: Tensor) -> Tensor:
     """[m] and [n] -> [m, n]."""
-    return _core.times(unsqueeze(_require_rank("outer", input, 1), 1), unsqueeze(_require_rank("outer", vec2, 1), 0))
+    return _core.times(unsqueeze(_of_rank("outer", input, 1), 1), unsqueeze(_of_rank("outer", vec2, 1), 0))
 
 
 def addmm(input: Operand, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat1 @ mat2)."""
-    return _scaled_sum(input, mm(mat1, mat2), beta, alpha)
+    return _scaled_sum("addmm", input, mm(mat1, mat2), beta, alpha)
 
 
 def addmv(input: Operand, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (mat @ vec)."""
-    return _scaled_sum(input, mv(mat, vec), beta, alpha)
+    return _scaled_sum("addmv", input, mv(mat, vec), beta, alpha)
 
 
 def addr(input: Operand, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * outer(vec1, vec2)."""
-    return _scaled_sum(input, outer(vec1, vec2), beta, alpha)
+    return _scaled_sum("addr", input, outer(vec1, vec2), beta, alpha)
 
 
 def baddbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (batch1 @ batch2)."""
-    return _scaled_sum(input, bmm(batch1, batch2), beta, alpha)
+    return _scaled_sum("baddbmm", input, bmm(batch1, batch2), beta, alpha)
 
 
 def addbmm(input: Operand, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """beta * input + alpha * (the sum of batch1 @ batch2 over the batch)."""
-    return _scaled_sum(input, _sum_of_products(bmm(batch1, batch2), 0), beta, alpha)
+    return _scaled_sum("addbmm", input, _sum_of_products(bmm(batch1, batch2), 0), beta, alpha)
 
 
-def _scaled_sum(input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
+def _scaled_sum(function: str, input: Operand, product: Tensor, beta: float, alpha: float) -> Tensor:
     if not product.dtype.is_floating_point:  # integer tensors take integer factors, as in PyTorch
         kind = bool if product.dtype is bool_ else int
         alpha, beta = kind(alpha), kind(beta)
     product = product if alpha == 1 else product * alpha
-    return (
-        product if beta == 0 else _core.plus(_core.times(input, beta), product)
-    )  # with beta 0, NaN in the input is ignored
+    if beta == 0:  # NaN in the input is ignored
+        return product
+    out = _core.plus(_core.times(input, beta), product)
+    if out.shape != product.shape:
+        raise ShapeError(
+            f"{function}: the input {tensor_of(input)._text()} does not broadcast to the product "
+            f"{product._text()}{_at()}"
+        )
+    return out
 
 
 def trace(input: Tensor) -> Tensor:
     """The sum of the diagonal of [m, n]."""
-    return sum(diagonal(_require_rank("trace", input, 2)))
+    return sum(diagonal(_of_rank("trace", input, 2)))
 
 
 def eye(n: int, m: Optional[int] = None, *, dtype: Optional[DType] = float32, device: Any = None) -> Tensor:
@@ -138,7 +144,12 @@ def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 
                 f"{dims}{_at()}"
             )
         dims = [range(a.ndim - dims, a.ndim), range(dims)]
-    left, right = [_normalised_dim(a, d) for d in dims[0]], [_normalised_dim(b, d) for d in dims[1]]
+    if len(dims) != 2:
+        raise ShapeError(f"tensordot: dims must be a number or two lists of dimensions, got {dims}{_at()}")
+    left, right = (
+        [_existing_dim(x, d) for d in ([listed] if isinstance(listed, int) else listed)]
+        for x, listed in zip((a, b), dims)
+    )
     if [a.shape[d] for d in left] != [b.shape[d] for d in right]:
         raise ShapeError(
             f"tensordot: the sizes of the summed dimensions differ: {[a.shape[d] for d in left]} in {a._text()} and "
@@ -146,18 +157,14 @@ def tensordot(a: Tensor, b: Tensor, dims: Union[int, Sequence[Sequence[int]]] = 
         )
     rows, columns = [d for d in range(a.ndim) if d not in left], [d for d in range(b.ndim) if d not in right]
     inner, out = math.prod(a.shape[d] for d in left), [[a.shape[d] for d in rows], [b.shape[d] for d in columns]]
-    left_matrix = reshape(_core.permute(a, rows + left), [math.prod(out[0]), inner])
+    left_matrix = reshape(permute(a, rows + left), [math.prod(out[0]), inner])
     return reshape(
-        _core.matmul(left_matrix, reshape(_core.permute(b, right + columns), [inner, math.prod(out[1])])),
-        out[0] + out[1],
+        _core.matmul(left_matrix, reshape(permute(b, right + columns), [inner, math.prod(out[1])])), out[0] + out[1]
     )
 
 
-def _require_rank(what: str, input: Tensor, rank: int) -> Tensor:
-    x = tensor_of(input)
-    if x.ndim != rank:
-        raise ShapeError(f"{what}: expected {rank} dimension{'s' * (rank != 1)}, got {x._text()}{_at()}")
-    return x
+def _of_rank(function: str, input: Tensor, rank: int) -> Tensor:
+    return _require_rank(function, tensor_of(input), rank, rank)
 
 
 __all__ = [

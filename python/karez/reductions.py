@@ -6,11 +6,11 @@ import builtins
 from typing import Any, Optional
 
 from . import _core
-from .dimensions import _normalised_dim
+from .dimensions import _normalised_dim, _require_rank
 from .dtypes import int64
 from .functions import amax, mean, norm, std, sum, unsqueeze, var, where
 from .half_precision import in_f32
-from .manipulation import movedim, narrow
+from .manipulation import atleast_2d, movedim, narrow
 from .pointwise import floating, operand_of, tensor_of
 from .type_aliases import Dims, Operand, Tensor
 
@@ -39,7 +39,7 @@ def prod(input: Operand, dim: Optional[int] = None, keepdim: bool = False, *, dt
 def _prod(x: Tensor, dim: Optional[int], keepdim: bool) -> Tensor:
     if dim is None:
         return _prod(_core.reshape(x, [x.numel()]), 0, False) if x.ndim != 1 else _prod(x, 0, False)
-    at = _normalised_dim(x, dim) if x.ndim else 0
+    at = _normalised_dim(x, dim)
     rows = movedim(x, at, 0) if x.ndim else _core.reshape(x, [1])
     if rows.shape[0] == 0:
         out = _core.full(list(rows.shape[1:]), 1, dtype=x.dtype)
@@ -112,8 +112,7 @@ def dist(input: Tensor, other: Tensor, p: float = 2.0) -> Tensor:
 @in_f32
 def cov(input: Tensor, *, correction: int = 1) -> Tensor:
     """The covariance matrix of variables (rows) over observations (columns)."""
-    input = operand_of(input)
-    x = floating(input if input.ndim == 2 else unsqueeze(input, 0))
+    x = floating(atleast_2d(_require_rank("cov", operand_of(input), 0, 2)))
     x = x - mean(x, 1, True)
     covariance = _core.matmul(x, _core.permute(x, [1, 0])) / builtins.max(0, x.shape[1] - correction)
     return _core.reshape(covariance, []) if covariance.numel() == 1 else covariance

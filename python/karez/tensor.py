@@ -36,7 +36,7 @@ from . import (
 )
 from ._core import Tensor as Tensor
 from .differences import see_difference
-from .dimensions import _normalised_dim, _sizes
+from .dimensions import _existing_dim, _sizes
 from .dtypes import bfloat16, bool_, by_short, dtype as DType, dtype_of, float16, float32, float64, int32, int64
 from .errors import ShapeError, TypeError, UserError
 from .indexing import getitem
@@ -205,6 +205,14 @@ def _view(self: Tensor, *shape: Any) -> Tensor:
     return functions.reshape(self, _sizes(shape))
 
 
+def _expand(self: Tensor, *size: Any) -> Tensor:
+    sizes = _sizes(size)
+    new_count = len(sizes) - self.ndim
+    if -1 in sizes[: max(0, new_count)]:
+        raise ShapeError(f"expand: a new dimension of {self._text()} must not have the size -1, got {sizes}{_at()}")
+    return functions.broadcast_to(self, [s if n == -1 else n for n, s in zip(sizes, (*[1] * new_count, *self.shape))])
+
+
 def _methods() -> Any:
     f = functions
     methods = {
@@ -245,13 +253,7 @@ def _methods() -> Any:
             "transpose": f.swapaxes,
             "permute": lambda self, *dims: f.permute(self, _sizes(dims)),
             "detach": _core.detached,
-            "expand": lambda self, *size: f.broadcast_to(
-                self,
-                [
-                    s if n == -1 else n
-                    for n, s in zip(_sizes(size), (*[1] * (len(_sizes(size)) - self.ndim), *self.shape))
-                ],
-            ),
+            "expand": _expand,
             "float": lambda self: _to(self, float32),
             "half": lambda self: _to(self, float16),
             "bfloat16": lambda self: _to(self, bfloat16),
@@ -273,7 +275,7 @@ def _methods() -> Any:
 def _size(self: Tensor, dim: Optional[int] = -999) -> Union[int, tuple[int, ...]]:
     if dim is None:
         return int(numpy.prod(self.shape, dtype=numpy.int64))
-    return self.shape if dim == -999 else self.shape[_normalised_dim(self, dim)]
+    return self.shape if dim == -999 else self.shape[_existing_dim(self, dim)]
 
 
 def _deep_copy(self: Tensor) -> Tensor:

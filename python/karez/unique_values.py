@@ -8,7 +8,7 @@ from typing import Any, Optional, Union
 import numpy
 
 from . import _core, functions
-from .dimensions import _normalised_dim
+from .dimensions import _existing_dim
 from .errors import ShapeError
 from .manipulation import index_select
 from .pointwise import tensor_of
@@ -45,9 +45,7 @@ def _distinct(function: str, input: Any, ordered: bool, inverse: bool, counts: b
     array = values_of(function, input, ADVICE)
     rows = array.reshape(-1, 1)
     if dim is not None:
-        if not array.ndim:
-            raise ShapeError(f"{function}: dimension {dim} of {input._text()} does not exist{_at()}")
-        dim = _normalised_dim(input, dim)
+        dim = _existing_dim(input, dim)
         length, width = array.shape[dim], math.prod(array.shape[:dim] + array.shape[dim + 1 :])
         if length and not width:
             raise ShapeError(f"{function}: the dimensions of {input._text()} except {dim} must not be empty{_at()}")

@@ -10,6 +10,7 @@ import numpy
 
 from . import _core, functions, grad_mode, indexing, pointwise, recording, rounding
 from .differences import see_difference
+from .dimensions import _normalised_dim, _require_rank, _require_shape, _rows_shape
 from .dtypes import int64
 from .errors import ShapeError, TypeError, UserError
 from .type_aliases import Tensor
@@ -213,13 +214,28 @@ def fill_diagonal_(self: Tensor, fill_value: Any, wrap: bool = False) -> Tensor:
 
 def index_copy_(self: Tensor, dim: int, index: Any, tensor: Any) -> Tensor:
     """Writes the rows of a tensor to the given indices of a dimension."""
-    self[(*[slice(None)] * (dim % max(self.ndim, 1)), index)] = tensor
-    return self
+    dim, index, tensor = _normalised_dim(self, dim), _vector("index_copy_", index), pointwise.tensor_of(tensor)
+    rows = functions.reshape(tensor, [1]) if tensor.ndim == 0 and self.ndim < 2 else tensor
+    _require_shape("index_copy_", "tensor", rows, _rows_shape(self, dim, index.shape[0]))
+    return _set_rows(self, dim, index, rows)
 
 
 def index_fill_(self: Tensor, dim: int, index: Any, value: Any) -> Tensor:
     """Writes a number to the given indices of a dimension."""
-    return index_copy_(self, dim, index, value)
+    value = _require_rank("index_fill_", pointwise.tensor_of(value), 0, 0)
+    return _set_rows(self, _normalised_dim(self, dim), _vector("index_fill_", index), value)
+
+
+def _vector(function: str, index: Any) -> Any:
+    """The indices as a vector; a single index counts as one."""
+    index = index if isinstance(index, Tensor) else numpy.asarray(index, None if numpy.size(index) else numpy.int64)
+    return _require_rank(function, index, 0, 1).reshape(-1)
+
+
+def _set_rows(self: Tensor, dim: int, index: Any, value: Tensor) -> Tensor:
+    rows = self if self.ndim else _core.reshape(self, [1])
+    rows[(*[slice(None)] * dim, index)] = value
+    return self
 
 
 def _data(self: Tensor) -> Tensor:

@@ -70,7 +70,7 @@ EXCLUDED = {  # the reason why Karez may reject a sample, by op and a fragment o
     ("repeat_interleave", "must be an int"): "a shape that depends on values",
     ("repeat_interleave", "output_size"): "a shape that depends on values",
     ("__getitem__", "must not be a mask"): "a shape that depends on values",
-    ("nn_functional_batch_norm", "tuple index out of range"): "a batch without channels",
+    ("nn_functional_batch_norm", "expected at least 2 dimensions"): "a batch without channels",
     ("norm_nuc", "'nuc'"): "the nuclear norm needs singular values",
     ("einsum", "occurs twice"): "diagonals",
     (

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from .. import _core, pointwise
-from ..dimensions import _normalised_dim
-from ..errors import UserError
+from ..dimensions import _existing_dim
+from ..errors import ShapeError, UserError
 from ..functions import clip, softmax, split
 from ..pointwise import EXPM1, expression, logsigmoid, operand_of, softsign, tanhshrink, tensor_of
 from ..type_aliases import Operand, Tensor
+from ..user_line import _at
 from ..writes import returned
 
 __all__ = [
@@ -142,17 +143,20 @@ def softshrink(input: Operand, lambd: float = 0.5) -> Tensor:
 def prelu(input: Tensor, weight: Tensor) -> Tensor:
     """x if x > 0, otherwise weight * x. There is one weight for all channels, or one for each channel (dimension 1)."""
     input, weight = operand_of(input), operand_of(weight)
-    if input.ndim == 0:
-        weight = _core.reshape(weight, [])
-    elif len(weight.shape) and weight.shape[0] != 1:
-        weight = _core.reshape(weight, [-1] + [1] * max(0, input.ndim - 2))
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.shape not in ((), (1,), (channels,)):
+        shapes = f"[1] or [{channels}] (one for each channel)" if input.ndim > 1 else "[1]"
+        raise ShapeError(
+            f"prelu: the weight for {input._text()} must have the shape {shapes}, got {weight._text()}{_at()}"
+        )
+    weight = _core.reshape(weight, [-1] + [1] * (input.ndim - 2) if input.ndim > 1 else [1] * input.ndim)
     return _core.where(_core.gt(input, 0), input, _core.times(input, weight))
 
 
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     """The first half of the input times the sigmoid of the second half."""
     input = operand_of(input)
-    half = input.shape[_normalised_dim(input, dim)] // 2
+    half = input.shape[_existing_dim(input, dim)] // 2
     a, b = split(input, [half, half], dim)
     return a * _core.sigmoid(b)
 

@@ -10,6 +10,7 @@ import numpy
 from .. import _core
 from .._core import correct_count, group_norm as _group_norm, linear, one_hot, rotary, sigmoid, tanh
 from ..creation import full, zeros_like
+from ..dimensions import _per_dimension, _require_rank, _require_shape
 from ..errors import ShapeError, UserError
 from ..functions import gelu, log_softmax, mean, reshape, softmax, sqrt, squeeze, unsqueeze, where
 from ..grad_mode import no_grad
@@ -71,6 +72,9 @@ def silu(input: Any, inplace: bool = False) -> Tensor:
 
 def embedding(input: Any, weight: Any, padding_idx: Any = None) -> Tensor:
     """The rows of weight [count, width] that the indices in input select; the row padding_idx gets no gradient."""
+    weight = operand_of(weight)
+    if len(weight.shape) != 2:
+        _require_rank("embedding", weight, 2, 2)
     rows = _core.take_rows(weight, input)
     if padding_idx is None:
         return rows
@@ -86,7 +90,7 @@ def conv2d(
     if input.ndim == 3:
         return squeeze(conv2d(unsqueeze(input, 0), weight, bias, stride, padding, dilation, groups), 0)
     if isinstance(padding, str):
-        weight = operand_of(weight)
+        input, weight = _require_rank("conv2d", input, 4, 4), _require_rank("conv2d", operand_of(weight), 4, 4)
         input, padding = _padded(input, weight, stride, padding, _pair(dilation))
     return _core.conv2d(input, weight, bias, _pair(stride), _pair(padding), _pair(dilation), groups)
 
@@ -117,7 +121,7 @@ def conv1d(
         return squeeze(conv1d(unsqueeze(input, 0), weight, bias, stride, padding, dilation, groups), 0)
     if groups == 1 and not isinstance(padding, str):
         return _core.conv1d(input, weight, bias, _one(stride), _one(padding), _one(dilation))
-    weight = operand_of(weight)
+    input, weight = _require_rank("conv1d", input, 3, 3), _require_rank("conv1d", operand_of(weight), 3, 3)
     if isinstance(padding, str):
         if padding not in ("same", "valid") or padding == "same" and _one(stride) != 1:
             raise UserError(
@@ -158,7 +162,11 @@ def conv_transpose2d(
     y = _core.conv_transpose2d(
         input, weight, _pair(stride), _pair(padding), _pair(output_padding), _pair(dilation), groups
     )
-    return y if bias is None else y + reshape(bias, [-1, 1, 1])
+    if bias is None:
+        return y
+    bias = operand_of(bias)
+    _require_shape("conv_transpose2d", "bias", bias, (y.shape[1],))
+    return y + reshape(bias, [-1, 1, 1])
 
 
 def conv_transpose1d(
@@ -177,6 +185,7 @@ def conv_transpose1d(
         return squeeze(
             conv_transpose1d(unsqueeze(input, 0), weight, bias, stride, padding, output_padding, groups, dilation), 0
         )
+    input, weight = _require_rank("conv_transpose1d", input, 3, 3), _require_rank("conv_transpose1d", weight, 3, 3)
     return squeeze(
         conv_transpose2d(
             unsqueeze(input, 2),
@@ -197,7 +206,9 @@ def _pair(value: Any) -> list[int]:
 
 
 def _one(value: Any) -> int:
-    return value if isinstance(value, int) else int(value[0])
+    if isinstance(value, int):
+        return value
+    return int(_per_dimension("a convolution of [n, c, l]", "stride, padding and dilation", value, 1)[0])
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
@@ -215,6 +226,7 @@ def dropout2d(input: Any, p: float = 0.5, training: bool = True, inplace: bool =
         return x
     if p == 1:
         return returned("dropout2d", x, zeros_like(x), inplace)
+    _require_rank("dropout2d", x, 2)
     channels = full([*x.shape[:2], *[1] * (x.ndim - 2)], 1, dtype=x.dtype)
     return returned("dropout2d", x, x * _core.dropout(channels, p), inplace)
 
@@ -236,7 +248,7 @@ def rms_norm(input: Any, normalized_shape: Any, weight: Any = None, eps: Optiona
 
 def group_norm(input: Any, num_groups: int, weight: Any = None, bias: Any = None, eps: float = 1e-5) -> Tensor:
     """Normalises each of num_groups groups of channels."""
-    input = operand_of(input)
+    input = _require_rank("group_norm", operand_of(input), 2)
     channels = [input.shape[1]]
     return _group_norm(input, num_groups, _or_full(weight, channels, 1, input), _or_full(bias, channels, 0, input), eps)
 
@@ -253,8 +265,12 @@ def batch_norm(
 ) -> Tensor:
     """Normalises each channel. In training, uses the statistics of the entire batch, even if devices hold parts of the
     batch, and updates the running statistics, which are buffers or tensors."""
-    input = operand_of(input)
-    channels = [input.shape[1]]
+    input = _require_rank("batch_norm", operand_of(input), 2)
+    channels = (input.shape[1],)
+    _require_shape("batch_norm", "running_mean", running_mean, channels)
+    _require_shape("batch_norm", "running_var", running_var, channels)
+    _require_shape("batch_norm", "weight", weight, channels)
+    _require_shape("batch_norm", "bias", bias, channels)
     if any(getattr(running, "_kind", "array") != "parameter" for running in (running_mean, running_var)):
         if training and isinstance(running_mean, Tensor) and isinstance(running_var, Tensor):
             _update_statistics(input, running_mean, running_var, momentum)
@@ -348,7 +364,7 @@ def instance_norm(
     input = operand_of(input)
     if not use_input_stats:
         return batch_norm(input, running_mean, running_var, weight, bias, False, momentum, eps)
-    return group_norm(input, input.shape[1], weight, bias, eps)
+    return group_norm(_require_rank("instance_norm", input, 3), input.shape[1], weight, bias, eps)
 
 
 def _normalized(what: str, shape: Any, **affine: Any) -> list[int]:

@@ -7,10 +7,12 @@ from typing import Any, Optional
 
 from .. import functions
 from .._core import batch_parts
+from ..dimensions import _require_rank
 from ..dtypes import int64
-from ..errors import UserError
+from ..errors import ShapeError, UserError
 from ..pointwise import operand_of, tensor_of
 from ..type_aliases import Operand, Tensor
+from ..user_line import _at
 from ..writes import update
 from . import functional as F, init
 from .init import constant as _constant
@@ -191,7 +193,12 @@ class Bilinear(Layer):
         self.bias = Parameter((out_features,), initial) if bias else None
 
     def forward(self, x1: Any, x2: Any) -> Tensor:
-        x1, x2 = operand_of(x1), operand_of(x2)
+        x1, x2 = (_require_rank("Bilinear", operand_of(x), 1) for x in (x1, x2))
+        if x1.shape[:-1] != x2.shape[:-1]:
+            raise ShapeError(
+                f"Bilinear: x1 and x2 must have the same sizes except the last, got {x1._text()} and "
+                f"{x2._text()}{_at()}"
+            )
         y = (
             functions.einsum("...a,oab,...b->...o", x1, self.weight, x2)
             if x1.ndim == 1
@@ -272,6 +279,7 @@ class BatchNorm2d(Layer):
         self.num_batches_tracked = Buffer((), init.zeros(), dtype=int64)
 
     def forward(self, x: Operand) -> Tensor:
+        x = _require_rank(type(self).__name__, operand_of(x), 2)
         if self.training:
             update(self.num_batches_tracked, self.num_batches_tracked + batch_parts(x))
         return F.batch_norm(
@@ -323,9 +331,16 @@ class InstanceNorm2d(GroupNorm):
         super().__init__(num_features, num_features, eps, affine)
         self.num_features, self.momentum = num_features, momentum
 
+    def forward(self, x: Operand) -> Tensor:
+        return super().forward(_require_rank(type(self).__name__, operand_of(x), 3))
+
 
 class InstanceNorm1d(InstanceNorm2d):
-    """Same as InstanceNorm2d."""
+    """Same as InstanceNorm2d; x may also be [c, l]."""
+
+    def forward(self, x: Operand) -> Tensor:
+        x = operand_of(x)
+        return super().forward(x) if x.ndim != 2 else functions.squeeze(super().forward(functions.unsqueeze(x, 0)), 0)
 
 
 class MultiHeadAttention(Layer):
@@ -366,7 +381,7 @@ class MultiHeadAttention(Layer):
         self.out = Linear(width, width, bias)
 
     def forward(self, x: Operand, mask: Any = None) -> Tensor:
-        x = tensor_of(x)
+        x = _require_rank("MultiHeadAttention", tensor_of(x), 3, 3)
         n, t, _ = x.shape
         q, k, v = (
             layer(x).reshape(n, t, heads, -1).transpose(1, 2)

@@ -10,7 +10,8 @@ import math
 from typing import Callable, Optional
 
 from .. import _core
-from ..errors import TypeError, UserError
+from ..dimensions import _require_rank, _require_shape
+from ..errors import ShapeError, TypeError, UserError
 from ..functions import clip, exp, log, log_softmax, mean, norm, sum, unsqueeze, where
 from ..half_precision import in_f32
 from ..manipulation import movedim
@@ -47,6 +48,19 @@ def _reduced(what: str, values: Tensor, reduction: str) -> Tensor:
     return values if reduction == "none" else mean(values) if reduction == "mean" else sum(values)
 
 
+def _require_equal_ranks(what: str, *operands: Operand) -> None:
+    """Raises an error if operands have different numbers of dimensions, unless they are numbers."""
+    tensors = [operand_of(operand) for operand in operands]
+    if len({tensor.ndim for tensor in tensors} - {0}) > 1:
+        texts = ", ".join(tensor._text() for tensor in tensors)
+        raise ShapeError(f"{what}: the tensors must have the same number of dimensions, got {texts}{_at()}")
+
+
+def _require_target(what: str, input: Operand, target: Tensor) -> None:
+    if target.ndim:
+        _require_shape(what, "the target", target, operand_of(input).shape)
+
+
 @in_f32
 def cross_entropy(
     input: Tensor,
@@ -64,7 +78,8 @@ def cross_entropy(
     Targets equal to ignore_index are ignored. By default no target is ignored (PyTorch ignores -100). weight [c]
     weights the classes; row_weights [n] weights the rows.
     """
-    input, target = tensor_of(input), tensor_of(target)
+    input, target = _require_rank("cross_entropy", tensor_of(input), 1), tensor_of(target)
+    _require_class_weights("cross_entropy", input, weight)
     has_class_labels = not target.dtype.is_floating_point
     if has_class_labels or target.shape != input.shape:
         _require_labels(
@@ -103,13 +118,18 @@ def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 def _require_labels(what: str, input: Tensor, target: Tensor, hint: str = "") -> None:
     """Raises an error unless the target has one integer for each vector of scores."""
-    at = 0 if input.ndim <= 1 else 1
+    at = 0 if input.ndim == 1 else 1
     expected_shape = [*input.shape[:at], *input.shape[at + 1 :]]
     if target._dtype not in ("i32", "i64") or list(target.shape) != expected_shape:
         raise TypeError(
             f"{what}: labels must be i32 or i64 {expected_shape} for logits {input._text()}, got "
             f"{target._text()}{hint * target.dtype.is_floating_point}{_at()}"
         )
+
+
+def _require_class_weights(what: str, input: Tensor, weight: Optional[Operand]) -> None:
+    if weight is not None:
+        _require_shape(what, "weight", operand_of(weight), (input.shape[0 if input.ndim == 1 else 1],))
 
 
 def _by_class(weight: Optional[Operand], logs: Tensor, at: int) -> Operand:
@@ -156,7 +176,8 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Tensor:
     """-input[target], for log-probabilities input [n, c] or [n, c, ...]."""
-    input, target = tensor_of(input), tensor_of(target)
+    input, target = _require_rank("nll_loss", tensor_of(input), 1), tensor_of(target)
+    _require_class_weights("nll_loss", input, weight)
     _require_labels("nll_loss", input, target)
     at = 0 if input.ndim == 1 else 1
 
@@ -204,6 +225,7 @@ def binary_cross_entropy(
 ) -> Tensor:
     """-(target * log(input) + (1 - target) * log(1 - input)), where the logarithms are at least -100."""
     target = tensor_of(target)
+    _require_target("binary_cross_entropy", input, target)
     rows = (target - 1) * clip(log1p(-input), -100.0) - target * clip(log(input), -100.0)
     return _reduced("binary_cross_entropy", rows if weight is None else rows * weight, reduction)
 
@@ -218,6 +240,7 @@ def binary_cross_entropy_with_logits(
 ) -> Tensor:
     """binary_cross_entropy of sigmoid(input); pos_weight weights the positive term."""
     target = tensor_of(target)
+    _require_target("binary_cross_entropy_with_logits", input, target)
     scale = 1.0 if pos_weight is None else (tensor_of(pos_weight) - 1) * target + 1
     rows = (1 - target) * input - logsigmoid(input) * scale
     return _reduced("binary_cross_entropy_with_logits", rows if weight is None else rows * weight, reduction)
@@ -229,7 +252,9 @@ def kl_div(input: Tensor, target: Operand, reduction: str = "mean", log_target: 
     log-probability. reduction="batchmean" divides the sum by the number of rows."""
     target = tensor_of(target)
     rows = exp(target) * (target - input) if log_target else xlogy(target, target) - target * input
-    return sum(rows) / max(1, rows.shape[0]) if reduction == "batchmean" else _reduced("kl_div", rows, reduction)
+    if reduction == "batchmean":
+        return sum(rows) / max(1, rows.shape[0] if rows.ndim else 1)
+    return _reduced("kl_div", rows, reduction)
 
 
 @in_f32
@@ -261,6 +286,7 @@ def gaussian_nll_loss(
     var = tensor_of(var)
     if var.ndim == input.ndim - 1 and tuple(var.shape) == tuple(input.shape[:-1]):
         var = unsqueeze(var, -1)
+    _require_equal_ranks("gaussian_nll_loss", input, var)
     safe = var + _core.stop_gradient(_core.maximum(var, eps) - var)
     rows = (log(safe) + square(input - target) / safe) * 0.5
     return _reduced("gaussian_nll_loss", rows + 0.5 * math.log(2 * math.pi) if full else rows, reduction)
@@ -271,6 +297,7 @@ def margin_ranking_loss(
     input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
     """max(0, -target * (input1 - input2) + margin)."""
+    _require_equal_ranks("margin_ranking_loss", input1, input2, target)
     return _reduced("margin_ranking_loss", clip((input2 - input1) * target + margin, 0.0), reduction)
 
 
@@ -304,8 +331,11 @@ def cosine_embedding_loss(
     input1: Tensor, input2: Tensor, target: Operand, margin: float = 0.0, reduction: str = "mean"
 ) -> Tensor:
     """1 - cosine_similarity if the target is 1; max(0, cosine_similarity - margin) if it is -1."""
+    for input in (input1, input2):
+        _require_rank("cosine_embedding_loss", operand_of(input), 1)
     eps = 1e-12
     cosine = sum(input1 * input2, -1) / _core.sqrt((sum(square(input1), -1) + eps) * (sum(square(input2), -1) + eps))
+    _require_equal_ranks("cosine_embedding_loss", cosine, target)
     positive_loss = where(_core.eq(target, 1), 1 - cosine, 0.0)
     negative_loss = where(_core.eq(target, -1), clip(cosine - margin, 0.0), 0.0)
     return _reduced("cosine_embedding_loss", positive_loss + negative_loss, reduction)
@@ -330,6 +360,7 @@ def triplet_margin_loss(
 ) -> Tensor:
     """max(0, |anchor - positive| - |anchor - negative| + margin). With swap=True, |positive - negative| replaces
     |anchor - negative| if it is smaller."""
+    _require_equal_ranks("triplet_margin_loss", anchor, positive, negative)
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     far = _core.minimum(far, pairwise_distance(positive, negative, p, eps)) if swap else far
     return _reduced("triplet_margin_loss", clip(near - far + margin, 0.0), reduction)

@@ -8,6 +8,7 @@ from typing import Any, Literal, Optional, Union, overload
 import numpy
 
 from .. import _core
+from ..dimensions import _per_dimension, _require_rank
 from ..dtypes import bool_
 from ..errors import ShapeError, TypeError
 from ..functions import reshape, squeeze, sum, unsqueeze
@@ -16,7 +17,7 @@ from ..manipulation import index_select
 from ..pointwise import operand_of, tensor_of
 from ..type_aliases import Tensor
 from ..user_line import _at
-from .resizing import mean_weights, resized, sizes_per_dimension
+from .resizing import mean_weights, resized
 
 __all__ = ["adaptive_avg_pool1d", "adaptive_avg_pool2d", "avg_pool1d", "avg_pool2d", "max_pool1d", "max_pool2d"]
 
@@ -120,10 +121,6 @@ def avg_pool1d(
     return _avg_pool("avg_pool1d", input, kernel_size, stride, padding, ceil_mode, count_include_pad, None, 1)
 
 
-def _numbers(value: Any, count: int) -> list[int]:
-    return [value] * count if isinstance(value, int) else list(value) * (count if len(value) == 1 else 1)
-
-
 def _is_fast(input: Tensor, spatial: int, sizes: list[list[int]], ceil_mode: bool) -> bool:
     """Whether a single op suffices: it pools square windows of floats."""
     return (
@@ -184,9 +181,11 @@ def _max_pool(
     return_indices: bool,
     spatial: int,
 ) -> Union[Tensor, tuple[Tensor, Tensor]]:
-    input = tensor_of(input)
-    kernel, gap = _numbers(kernel_size, spatial), _numbers(dilation, spatial)
-    step, edge = _numbers(stride if stride else kernel_size, spatial), _numbers(padding, spatial)
+    input = _require_rank(what, tensor_of(input), spatial + 1, spatial + 2)
+    kernel = _per_dimension(what, "kernel_size", kernel_size, spatial)
+    step = _per_dimension(what, "stride", stride, spatial) if stride else kernel
+    edge = _per_dimension(what, "padding", padding, spatial)
+    gap = _per_dimension(what, "dilation", dilation, spatial)
     if input.dtype is bool_:
         raise TypeError(f"{what}: expected numbers, got {input._text()}; cast it first{_at()}")
     if _is_fast(input, spatial, [kernel, step, edge], ceil_mode) and gap == [1, 1] and not return_indices:
@@ -221,10 +220,10 @@ def _avg_pool(
     divisor: Optional[int],
     spatial: int,
 ) -> Tensor:
-    input = tensor_of(input)
-    kernel = _numbers(kernel_size, spatial)
-    step = _numbers(stride if stride else kernel_size, spatial)
-    edge = _numbers(padding, spatial)
+    input = _require_rank(what, tensor_of(input), spatial + 1, spatial + 2)
+    kernel = _per_dimension(what, "kernel_size", kernel_size, spatial)
+    step = _per_dimension(what, "stride", stride, spatial) if stride else kernel
+    edge = _per_dimension(what, "padding", padding, spatial)
     if (
         _is_fast(input, spatial, [kernel, step, edge], ceil_mode)
         and (count_include_pad or edge == [0, 0])
@@ -248,18 +247,13 @@ def _avg_pool(
 def adaptive_avg_pool2d(input: Tensor, output_size: Any) -> Tensor:
     """The means of windows of [n, c, h, w], with output_size windows along each dimension; None keeps the size of a
     dimension."""
-    input = operand_of(input)
-    return resized(
-        input,
-        [
-            size if new_size is None else new_size
-            for size, new_size in zip(input.shape[-2:], sizes_per_dimension(output_size, 2))
-        ],
-        mean_weights,
-    )
+    input = _require_rank("adaptive_avg_pool2d", operand_of(input), 3, 4)
+    sizes = _per_dimension("adaptive_avg_pool2d", "output_size", output_size, 2, False)
+    new_sizes = [size if new_size is None else new_size for size, new_size in zip(input.shape[-2:], sizes)]
+    return resized(input, new_sizes, mean_weights)
 
 
 def adaptive_avg_pool1d(input: Tensor, output_size: Any) -> Tensor:
     """The means of output_size windows of [n, c, l]."""
-    input = operand_of(input)
-    return resized(input, sizes_per_dimension(output_size, 1), mean_weights)
+    input = _require_rank("adaptive_avg_pool1d", operand_of(input), 2, 3)
+    return resized(input, _per_dimension("adaptive_avg_pool1d", "output_size", output_size, 1), mean_weights)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, Optional
 
 from .. import _core
+from ..dimensions import _require_shape
 from ..errors import ShapeError
 from ..functions import cat, stack
 from ..pointwise import tensor_of
@@ -59,6 +60,7 @@ class _Recurrent(Layer):
             expected = f"[{'n, t' if self.batch_first else 't, n'}, {self.input_size}]"
             raise ShapeError(f"{type(self).__name__}: expected {expected}, got {x._text()}{_at()}")
         x = x.transpose(0, 1) if self.batch_first else x
+        self._check_states(first, x.shape[1])
         last: list[list[Tensor]] = [[] for _ in range(self.states)]
         for layer in range(self.num_layers):
             outputs = []
@@ -76,6 +78,13 @@ class _Recurrent(Layer):
             if self.dropout and layer + 1 < self.num_layers:
                 x = F.dropout(x, self.dropout, self.training)
         return (x.transpose(0, 1) if self.batch_first else x), [stack(states) for states in last]
+
+    def _check_states(self, first: Optional[Sequence[Tensor]], batch: int) -> None:
+        name, count = type(self).__name__, self.num_layers * (1 + self.bidirectional)
+        if first is not None and len(first) != self.states:
+            raise ShapeError(f"{name}: hx must be {self.states} tensors, got {len(first)}{_at()}")
+        for state in first or ():
+            _require_shape(name, "hx", state, (count, batch, self.hidden_size))
 
     def _direction(self, x: Tensor, initial: tuple[Tensor, ...], suffix: str) -> tuple[tuple[Tensor, ...], Tensor]:
         weight, bias = getattr(self, "weight_hh_" + suffix), getattr(self, "bias_hh_" + suffix, None)

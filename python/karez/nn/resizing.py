@@ -7,6 +7,7 @@ from typing import Any, Optional
 import numpy
 
 from .. import _core
+from ..dimensions import _per_dimension, _require_rank
 from ..errors import ShapeError, UserError
 from ..half_precision import in_f32
 from ..manipulation import index_select, movedim
@@ -16,10 +17,6 @@ from ..type_aliases import Tensor
 from ..user_line import _at
 
 __all__ = ["interpolate"]
-
-
-def sizes_per_dimension(size: Any, count: int) -> list[Any]:
-    return [size] * count if isinstance(size, int) or size is None else list(size)
 
 
 @in_f32
@@ -62,7 +59,6 @@ def interpolate(
     interpolation (linear for one, bilinear for two, trilinear for three dimensions); "area" for means.
     """
     input = operand_of(input)
-    spatial = input.ndim - 2
     if (size is None) == (scale_factor is None):
         raise UserError(f"interpolate: exactly one of size and scale_factor must be given{_at()}")
     if mode not in ("nearest", "nearest-exact", "linear", "bilinear", "trilinear", "bicubic", "area") or antialias:
@@ -70,14 +66,20 @@ def interpolate(
             "interpolate: mode must be nearest, nearest-exact, linear, bilinear, trilinear, bicubic or area, and "
             f"antialias must be false, got mode={mode!r} and antialias={antialias}{_at()}"
         )
+    rank = {"linear": 3, "bilinear": 4, "bicubic": 4, "trilinear": 5}.get(mode)
+    _require_rank(f"interpolate with mode={mode!r}", input, rank or 3, rank)
     old_sizes = input.shape[2:]
+    spatial = len(old_sizes)
     factors: list[Any] = [None] * spatial
     if size is None:
-        factors = [scale_factor] * spatial if isinstance(scale_factor, (int, float)) else list(scale_factor)
+        factors = [scale_factor] if isinstance(scale_factor, (int, float)) else list(scale_factor)
+        factors = _per_dimension(
+            "interpolate", "scale_factor", factors, spatial, isinstance(scale_factor, (int, float))
+        )
         new_sizes = [int(numpy.floor(item * factor)) for item, factor in zip(old_sizes, factors)]
         factors = [None] * spatial if recompute_scale_factor else factors
     else:
-        new_sizes = sizes_per_dimension(size, spatial)
+        new_sizes = _per_dimension("interpolate", "size", size, spatial, False)
     if mode == "area":
         return resized(input, new_sizes, mean_weights)
     if mode.startswith("nearest"):

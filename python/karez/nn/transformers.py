@@ -273,7 +273,7 @@ class Transformer(Layer):
     ) -> Tensor:
         src, tgt = operand_of(src), operand_of(tgt)
         for name, x in (("src", src), ("tgt", tgt)):
-            if x.shape[-1] != self.d_model or len(x.shape) != len(src.shape) or len(x.shape) not in (2, 3):
+            if len(x.shape) not in (2, 3) or len(x.shape) != len(src.shape) or x.shape[-1] != self.d_model:
                 raise ShapeError(
                     f"Transformer: src and tgt must be [..., {self.d_model}] of two or three dimensions; {name} is "
                     f"{x._text()}{_at()}"
