@@ -61,9 +61,6 @@ from .function_modules import (
     ZeroPad2d as ZeroPad2d,
 )
 from .layers import (
-    BatchNorm1d as BatchNorm1d,
-    BatchNorm2d as BatchNorm2d,
-    BatchNorm3d as BatchNorm3d,
     Bilinear as Bilinear,
     Conv1d as Conv1d,
     Conv2d as Conv2d,
@@ -72,16 +69,21 @@ from .layers import (
     Dropout as Dropout,
     Dropout2d as Dropout2d,
     Embedding as Embedding,
+    Linear as Linear,
+    MultiHeadAttention as MultiHeadAttention,
+    PReLU as PReLU,
+)
+from .module import Module as Module
+from .norms import (
+    BatchNorm1d as BatchNorm1d,
+    BatchNorm2d as BatchNorm2d,
+    BatchNorm3d as BatchNorm3d,
     GroupNorm as GroupNorm,
     InstanceNorm1d as InstanceNorm1d,
     InstanceNorm2d as InstanceNorm2d,
     LayerNorm as LayerNorm,
-    Linear as Linear,
-    MultiHeadAttention as MultiHeadAttention,
-    PReLU as PReLU,
     RMSNorm as RMSNorm,
 )
-from .module import Module as Module
 from .parameter import Buffer as Buffer, Parameter as Parameter
 from .recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN
 from .transformers import (

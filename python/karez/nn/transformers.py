@@ -17,8 +17,9 @@ from ..user_line import _at
 from . import functional as F
 from .attention import MultiheadAttention, causal_mask, glorot_uniform
 from .layer import Layer, require_positive
-from .layers import Dropout, LayerNorm, Linear
+from .layers import Dropout, Linear
 from .module import Module
+from .norms import LayerNorm
 from .parameter import Parameter
 
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"relu": F.relu, "gelu": F.gelu}
