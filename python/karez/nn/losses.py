@@ -95,7 +95,7 @@ def cross_entropy(
             f"cross_entropy: row_weights require class labels and reduction='mean', and neither weight nor "
             f"label_smoothing{_at()}"
         )
-    at = 0 if input.ndim == 1 else 1
+    at = _class_dim(input)
     logs, classes = log_softmax(input, at), input.shape[at]
     if has_class_labels:
 
@@ -108,6 +108,11 @@ def cross_entropy(
     return sum(rows) / max(1, rows.numel()) if reduction == "mean" else _reduced("cross_entropy", rows, reduction)
 
 
+def _class_dim(input: Tensor) -> int:
+    """The dimension of the classes of [c], [n, c] or [n, c, ...]."""
+    return 0 if input.ndim == 1 else 1
+
+
 def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
     """Scores [n, c, ...] or [c] as a matrix of rows of c scores, and the target of each row."""
     if input.ndim == 2:
@@ -118,7 +123,7 @@ def _rows(input: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
 
 def _require_labels(what: str, input: Tensor, target: Tensor, hint: str = "") -> None:
     """Raises an error unless the target has one integer for each vector of scores."""
-    at = 0 if input.ndim == 1 else 1
+    at = _class_dim(input)
     expected_shape = [*input.shape[:at], *input.shape[at + 1 :]]
     if target._dtype not in ("i32", "i64") or list(target.shape) != expected_shape:
         raise TypeError(
@@ -129,7 +134,7 @@ def _require_labels(what: str, input: Tensor, target: Tensor, hint: str = "") ->
 
 def _require_class_weights(what: str, input: Tensor, weight: Optional[Operand]) -> None:
     if weight is not None:
-        _require_shape(what, "weight", operand_of(weight), (input.shape[0 if input.ndim == 1 else 1],))
+        _require_shape(what, "weight", operand_of(weight), (input.shape[_class_dim(input)],))
 
 
 def _by_class(weight: Optional[Operand], logs: Tensor, at: int) -> Operand:
@@ -179,7 +184,7 @@ def nll_loss(
     input, target = _require_rank("nll_loss", tensor_of(input), 1), tensor_of(target)
     _require_class_weights("nll_loss", input, weight)
     _require_labels("nll_loss", input, target)
-    at = 0 if input.ndim == 1 else 1
+    at = _class_dim(input)
 
     def losses(labels: Tensor) -> Tensor:
         return -_core.reshape(_core.take_along_dim(input, unsqueeze(labels, at), at), list(target.shape))
